@@ -48,30 +48,22 @@ struct mr_cache_options {
     const char *dir;
     /* All files in it, at any time, RocksDB's own included. At least 32 MiB. */
     uint64_t disk_bytes_max;
-    /*
-     * What is not written yet, and RocksDB's write buffers. Besides these views pin what they hold,
+    /* What is not written yet, and RocksDB's write buffers. Besides these views pin what they hold,
      * and a file of which something is read has its index in memory (some 50 bytes a record, 256
-     * files at most). At least 16 MiB. Divided evenly among `logs_max`.
-     */
+     * files at most). At least 16 MiB. Divided evenly among `logs_max`. */
     uint64_t memory_bytes_max;
     uint32_t logs_max; /* at the same time */
 };
 
-/*
- * Blocks while the directory is wiped. MR_EPRECOND: another process (or this one) has the directory
+/* Blocks while the directory is wiped. MR_EPRECOND: another process (or this one) has the directory
  * open; MR_EINVAL names a bad option; MR_EPERM, MR_ENOTFOUND, MR_EUNAVAIL: the directory cannot be
- * used. *@ret belongs to the caller.
- */
+ * used. *@ret belongs to the caller. */
 int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err);
-/*
- * The same for one log in memory, where there is no disk to be had: @bytes_max is what its window
- * holds; half as much again is unstored or a copy. MR_EINVAL: less than 2 MiB.
- */
+/* The same for one log in memory, where there is no disk to be had: @bytes_max is what its window
+ * holds; half as much again is unstored or a copy. MR_EINVAL: less than 2 MiB. */
 int mr_cache_open_memory(uint64_t bytes_max, mr_cache **ret, mr_error *err);
-/*
- * All logs are closed. The files are deleted and the directory is given up; if views are still
- * held, the last of them does that. NULL is fine. Blocks for I/O.
- */
+/* All logs are closed. The files are deleted and the directory is given up; if views are still
+ * held, the last of them does that. NULL is fine. Blocks for I/O. */
 void mr_cache_close(mr_cache *cache);
 
 /* A log may not have more than this much: what the other logs leave of disk_bytes_max. */
@@ -79,30 +71,22 @@ uint64_t mr_cache_bytes_free(mr_cache *cache);
 
 /* ---- logs: the producer's side ---- */
 
-/*
- * A new, empty log, of at most @bytes_max (8 MiB at least; 0: what is free) in files, also while
+/* A new, empty log, of at most @bytes_max (8 MiB at least; 0: what is free) in files, also while
  * one is written. @name appears in errors; it need not be unique. MR_EEXHAUSTED: too many logs, or
- * @bytes_max is more than is free. *@ret belongs to the caller. Blocks for I/O.
- */
+ * @bytes_max is more than is free. *@ret belongs to the caller. Blocks for I/O. */
 int mr_cache_log_open(mr_cache *cache, const char *name, uint64_t bytes_max, mr_cache_log **ret,
                       mr_error *err);
-/*
- * The production is over for all: its files are deleted now, readers get MR_ECANCELED (and must
- * still be closed). Waits for reads and writes of this log that are under way. NULL is fine.
- */
+/* The production is over for all: its files are deleted now, readers get MR_ECANCELED (and must
+ * still be closed). Waits for reads and writes of this log that are under way. NULL is fine. */
 void mr_cache_log_close(mr_cache_log *log);
 
-/*
- * Wait until elements are wanted: MR_OK with *@rows, how many; MR_END after mr_cache_log_finish();
- * MR_ECANCELED after mr_cache_log_cancel(); the log's error once it has failed.
- */
+/* Wait until elements are wanted: MR_OK with *@rows, how many; MR_END after mr_cache_log_finish();
+ * MR_ECANCELED after mr_cache_log_cancel(); the log's error once it has failed. */
 int mr_cache_log_wait(mr_cache_log *log, uint64_t *rows, mr_error *err);
 
-/*
- * @rows elements as @n pieces of bytes whose sum is a multiple of MR_CACHE_ALIGNMENT. They stay the
+/* @rows elements as @n pieces of bytes whose sum is a multiple of MR_CACHE_ALIGNMENT. They stay the
  * caller's memory, unchanged, until @release(@ctx) is called: exactly once, also on failure, from
- * any thread, with no lock held. Small chunks are copied and released at once.
- */
+ * any thread, with no lock held. Small chunks are copied and released at once. */
 struct mr_cache_chunk {
     uint32_t rows;
     const struct iovec *iov; /* the array is copied */
@@ -111,12 +95,10 @@ struct mr_cache_chunk {
     void *ctx;
 };
 
-/*
- * Readers see the chunk when this returns. Blocks while the log's part of memory is full: the disk
+/* Readers see the chunk when this returns. Blocks while the log's part of memory is full: the disk
  * is slow, or readers that do not skip hold the files up. MR_EINVAL: not a chunk, or it is larger
  * than `chunk_bytes_max` of its stats (the log is not harmed); MR_EEXHAUSTED: out of memory
- * (neither); MR_ECANCELED; else the log's error: it has failed.
- */
+ * (neither); MR_ECANCELED; else the log's error: it has failed. */
 int mr_cache_log_append(mr_cache_log *log, const struct mr_cache_chunk *chunk, mr_error *err);
 
 /* The pipeline is over: readers get MR_END once they have read everything. */
@@ -147,20 +129,16 @@ void mr_cache_log_stats(mr_cache_log *log, struct mr_cache_log_stats *ret);
 
 struct mr_cache_reader_options {
     enum mr_cache_lag lag;
-    /*
-     * Called once after mr_cache_reader_next() said MR_TIMEOUT and it would say something else now.
+    /* Called once after mr_cache_reader_next() said MR_TIMEOUT and it would say something else now.
      * On the thread that appended, finished, failed or closed the log; it must not block or call
-     * into the cache but for mr_cache_reader_next(). NULL: nobody is told.
-     */
+     * into the cache but for mr_cache_reader_next(). NULL: nobody is told. */
     void (*ready)(void *ctx);
     void *ctx;
 };
 
-/*
- * Join, step one. *@first is where the reader would begin: 0 is held for it until it is started or
+/* Join, step one. *@first is where the reader would begin: 0 is held for it until it is started or
  * closed (no file is dropped meanwhile, which holds the producer up: decide soon). Anything else is
- * not held: the window's start moves on.
- */
+ * not held: the window's start moves on. */
 int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options *opts,
                          mr_cache_reader **ret, uint64_t *first, mr_error *err);
 /* Step two: read from where open said, or from further on when that was not 0; returns where. */
@@ -174,33 +152,25 @@ void mr_cache_reader_set_lag(mr_cache_reader *r, enum mr_cache_lag lag);
 /* Gone, with its cursor and what it held. Waits for `ready` to return if it runs. NULL is fine. */
 void mr_cache_reader_close(mr_cache_reader *r);
 
-/*
- * What comes next: chunks of one record, at least one, as many as fit @rows_max and @bytes_max. The
+/* What comes next: chunks of one record, at least one, as many as fit @rows_max and @bytes_max. The
  * first may begin before the reader's position (`skip`). *@ret is a reference.
  * MR_TIMEOUT: nothing yet, see `ready`; MR_END: the log is finished and read; MR_ECANCELED: it was
  * closed; MR_EDATALOSS: a record is not what was written; else the log's error.
- * Does not wait but for the disk. One call at a time for each reader.
- */
+ * Does not wait but for the disk. One call at a time for each reader. */
 int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max,
                          mr_cache_view **ret, mr_error *err);
 
-/*
- * After an error of next(): leave out the record that cannot be read, or the rest of its file if it
+/* After an error of next(): leave out the record that cannot be read, or the rest of its file if it
  * cannot be told where the next one begins. Returns how many elements that are: they are skipped,
- * whatever the lag. 0: there is nothing behind it. Waits for the disk.
- */
+ * whatever the lag. 0: there is nothing behind it. Waits for the disk. */
 uint64_t mr_cache_reader_pass(mr_cache_reader *r);
 
-/*
- * Everything below @upto that was handed out was returned to an application: only this moves the
- * cursor. MR_EINVAL: it was not handed out.
- */
+/* Everything below @upto that was handed out was returned to an application: only this moves the
+ * cursor. MR_EINVAL: it was not handed out. */
 int mr_cache_reader_returned(mr_cache_reader *r, uint64_t upto, mr_error *err);
-/*
- * Hand out again from @index on: the consumer went away with elements it did not return. MR_EINVAL:
+/* Hand out again from @index on: the consumer went away with elements it did not return. MR_EINVAL:
  * below what was returned, or not handed out yet. What the window has lost of it counts as skipped.
- * Not during a next().
- */
+ * Not during a next(). */
 int mr_cache_reader_rewind(mr_cache_reader *r, uint64_t index, mr_error *err);
 
 struct mr_cache_reader_stats {

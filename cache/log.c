@@ -38,7 +38,7 @@ static int make(mr_cache *cache, const char *name, uint64_t bytes_max, mr_cache_
     MR_AUTO(destroy) mr_cache_log *log = mr_calloc(1, sizeof *log);
 
     MR_CHECK_ALLOC(log, err);
-    limits.unstored_bytes_max = memory_bytes < bytes_max / 4 ? memory_bytes : bytes_max / 4;
+    limits.unstored_bytes_max = MR_MIN(memory_bytes, bytes_max / 4);
     limits.flush_bytes = limits.unstored_bytes_max / 4;
     atomic_init(&log->refs, 1);
     log->cache = cache;

@@ -270,7 +270,7 @@ static uint64_t find_record_behind(mr_cache_log *log, uint64_t index, uint64_t e
     for (uint64_t step = 1; step < end - index; step *= 2) {
         if (is_behind(log, index, index + step, &key)) {
             high = index + step;
-            found = key < end ? key : end;
+            found = MR_MIN(key, end);
             break;
         }
         low = index + step + 1;
@@ -280,7 +280,7 @@ static uint64_t find_record_behind(mr_cache_log *log, uint64_t index, uint64_t e
 
         if (is_behind(log, index, middle, &key)) {
             high = middle;
-            found = key < found ? key : found;
+            found = MR_MIN(key, found);
         } else {
             low = middle + 1;
         }

@@ -51,10 +51,8 @@ size_t mr_record_front_bytes(uint32_t chunks);
 void mr_record_encode(const struct mr_record_head *head, const struct mr_cache_view_chunk *chunks,
                       void *front);
 
-/*
- * Check @data as far as it can be without its payload's meaning: everything but the checksum.
- * MR_EDATALOSS names the fault.
- */
+/* Check @data as far as it can be without its payload's meaning: everything but the checksum.
+ * MR_EDATALOSS names the fault. */
 int mr_record_parse(const void *data, size_t size, struct mr_record_head *ret, mr_error *err);
 /* The same, the checksum, and whose record it is. */
 int mr_record_decode(const void *data, size_t size, uint64_t log, uint64_t first,

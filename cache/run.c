@@ -34,7 +34,7 @@ static int reserve_arena(struct mr_cache_run *run, size_t bytes, mr_error *err)
     if (bytes <= run->arena_cap - run->arena_used) {
         return MR_OK;
     }
-    cap = cap < bytes ? bytes : cap;
+    cap = MR_MAX(bytes, cap);
     unsigned char *arena = mr_malloc_aligned(cap);
     MR_CHECK_ALLOC(arena, err);
     run->pieces[run->npieces++] = (struct mr_cache_piece){mr_free, arena};

@@ -45,11 +45,9 @@ struct mr_storage_ops {
      * since. One file. */
     int (*flush)(mr_storage_log *log, struct mr_storage_file *ret, mr_error *err);
     int (*remove_oldest)(mr_storage_log *log, mr_error *err);
-    /*
-     * What was put: a storage that reads files verifies each byte by a checksum. MR_EDATALOSS: it
+    /* What was put: a storage that reads files verifies each byte by a checksum. MR_EDATALOSS: it
      * is something else; MR_ENOTFOUND: no such record (any more). A value outlives its file and its
-     * log.
-     */
+     * log. */
     int (*get)(mr_storage_log *log, uint64_t key, struct mr_storage_value *ret, mr_error *err);
     void (*release)(mr_storage *s, struct mr_storage_value *value);
     /* The key that is there next to @key, which it may be, @upwards or downwards. MR_ENOTFOUND:

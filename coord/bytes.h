@@ -1,6 +1,4 @@
-/*
- * Small helpers over struct mr_bytes. Pure; safe from any thread.
- */
+/* Small helpers over struct mr_bytes. Pure; safe from any thread. */
 #pragma once
 
 #include "base/base.h"
@@ -13,7 +11,7 @@ static inline struct mr_bytes mr_bytes_str(const char *s)
 
 static inline int mr_bytes_compare(struct mr_bytes a, struct mr_bytes b)
 {
-    size_t n = a.size < b.size ? a.size : b.size;
+    size_t n = MR_MIN(a.size, b.size);
     int c = n > 0 ? memcmp(a.data, b.data, n) : 0;
 
     if (c != 0) {

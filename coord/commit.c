@@ -314,12 +314,10 @@ static bool head_puts(const mr_commit *c)
     return false;
 }
 
-/*
- * False: it may not be withdrawn, or there is no memory. An answer "full" says that its attempt was
+/* False: it may not be withdrawn, or there is no memory. An answer "full" says that its attempt was
  * applied before, or never will be; one that timed out may come later. It cannot pass when the
  * withdrawal has deleted the key that it compares. But an attempt that was sent while there was no
- * such key, of this batch or of an earlier one of the term, would pass again when it is deleted.
- */
+ * such key, of this batch or of an earlier one of the term, would pass again when it is deleted. */
 static bool withdraw(mr_commit *c)
 {
     const struct batch *b = c->head;

@@ -63,20 +63,16 @@ enum mr_verdict {
     MR_VERDICT_REFUSED,
 };
 
-/*
- * @root "/millrace/<cluster>/"; @epoch: create revision of the leader key; @batch_revision: mod
+/* @root "/millrace/<cluster>/"; @epoch: create revision of the leader key; @batch_revision: mod
  * revision of meta/batch as read when the term was won (0: there is none). @stray: as the term's
- * last one had it. @seed for nonces and jitter. NULL: out of memory.
- */
+ * last one had it. @seed for nonces and jitter. NULL: out of memory. */
 mr_commit *mr_commit_new(const char *root, int64_t epoch, int64_t batch_revision, bool stray,
                          uint64_t seed);
 void mr_commit_free(mr_commit *c);
 
-/*
- * Put the writes of one command, in whole, into the youngest batch that was not sent, or a new one.
+/* Put the writes of one command, in whole, into the youngest batch that was not sent, or a new one.
  * *@batch is its number. @alone: into a batch of its own. MR_ERANGE: too large for a transaction;
- * MR_EEXHAUSTED: the backlog is full.
- */
+ * MR_EEXHAUSTED: the backlog is full. */
 int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool alone,
                   uint64_t *batch, mr_error *err);
 /* The number of the youngest batch that was not sent; an empty one is made if there is none. */

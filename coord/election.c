@@ -1,8 +1,6 @@
-/*
- * The road in, and what a member does while it is in: lease, own key, campaign, following or
+/* The road in, and what a member does while it is in: lease, own key, campaign, following or
  * leading. The request of a state is sent by its tick and answered by its event; an answer that is
- * not the state's any more is ignored.
- */
+ * not the state's any more is ignored. */
 #include "coord/election_internal.h"
 
 #include "base/clock.h"
@@ -60,7 +58,7 @@ void mr_election_back_off(mr_election *e, int64_t now_ms)
 
 static int64_t renew_every_ms(const mr_election *e)
 {
-    return e->ttl_ms / 8 < RENEW_MS_MAX ? e->ttl_ms / 8 : RENEW_MS_MAX;
+    return MR_MIN(e->ttl_ms / 8, RENEW_MS_MAX);
 }
 
 static void see_leader(mr_election *e, const struct mr_leader_view *leader, int64_t now_ms,
@@ -189,16 +187,13 @@ static void on_deleted(mr_election *e, const struct mr_election_event *in,
             mr_election_enter(e, MR_ELECTION_CAMPAIGNING, in->now_ms);
         }
         break;
-    case MR_ELECTION_RESIGNING:
-        mr_election_on_resigned(e, in, out);
-        break;
+    case MR_ELECTION_RESIGNING: mr_election_on_resigned(e, in, out); break;
     case MR_ELECTION_JOINING:
     case MR_ELECTION_REGISTERING:
     case MR_ELECTION_CAMPAIGNING:
     case MR_ELECTION_LEADING:
     case MR_ELECTION_LEAVING:
-    case MR_ELECTION_DONE:
-        break;
+    case MR_ELECTION_DONE: break;
     }
 }
 
@@ -347,8 +342,7 @@ static void state_tick(mr_election *e, const struct mr_election_event *in,
         }
         break;
     case MR_ELECTION_LEADING:
-    case MR_ELECTION_DONE:
-        break;
+    case MR_ELECTION_DONE: break;
     }
 }
 
@@ -413,11 +407,6 @@ static void on_listed(mr_election *e, const struct mr_election_event *in,
     }
 }
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 int64_t mr_election_due(const mr_election *e)
 {
     int64_t due = INT64_MAX;
@@ -428,16 +417,16 @@ int64_t mr_election_due(const mr_election *e)
         due = e->retry_ms;
     }
     if (e->lease != 0 && !e->renewing && e->state != MR_ELECTION_LEAVING) {
-        due = earlier(due, e->renew_ms);
+        due = MR_MIN(due, e->renew_ms);
     }
     if ((e->state == MR_ELECTION_FOLLOWING || e->state == MR_ELECTION_LEADING) && !e->watching) {
-        due = earlier(due, e->watch_ms);
+        due = MR_MIN(due, e->watch_ms);
     }
     if (e->state == MR_ELECTION_FOLLOWING && e->leader.known) {
-        due = earlier(due, mr_election_suspicion_due(e));
+        due = MR_MIN(due, mr_election_suspicion_due(e));
     }
     if (wants_list(e) && !e->listing) {
-        due = earlier(due, e->list_ms);
+        due = MR_MIN(due, e->list_ms);
     }
     return due;
 }

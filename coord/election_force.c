@@ -56,9 +56,9 @@ static int64_t min_tenure_ms(const mr_election *e)
     if (e->certain && wrong == 0) {
         return 0; /* The tenure is for guesses. */
     }
-    int64_t tenure = MIN_TENURE_MS << (wrong < 10 ? wrong : 10);
+    int64_t tenure = MIN_TENURE_MS << MR_MIN(wrong, 10);
 
-    return tenure < e->ttl_ms ? tenure : e->ttl_ms;
+    return MR_MIN(tenure, e->ttl_ms);
 }
 
 static void probe_again(mr_election *e, int64_t at_ms)
@@ -133,12 +133,12 @@ int64_t mr_election_suspicion_due(const mr_election *e)
 {
     int64_t probe = may_probe(e) ? e->probe_ms : INT64_MAX;
     int64_t ttl = e->reading_ttl ? INT64_MAX : e->ttl_read_ms;
-    int64_t next = probe < ttl ? probe : ttl;
+    int64_t next = MR_MIN(probe, ttl);
 
     if (!e->suspect || e->busy) {
         return INT64_MAX;
     }
-    return next > e->no_force_ms ? next : e->no_force_ms;
+    return MR_MAX(next, e->no_force_ms);
 }
 
 void mr_election_on_peer(mr_election *e, const struct mr_election_event *in,

@@ -68,11 +68,9 @@ void mr_election_on_fenced(mr_election *e, const struct mr_election_event *in,
     }
 }
 
-/*
- * Only somebody who is certainly there is named: the key of a process that was killed outlives it
+/* Only somebody who is certainly there is named: the key of a process that was killed outlives it
  * by a TTL, and the longer it had run, the better it would look. Waiting for the dead costs the
- * others their head start.
- */
+ * others their head start. */
 static const struct mr_dispatcher_record *choose_successor(const mr_election *e)
 {
     const struct mr_dispatcher_record *best = NULL;
@@ -170,7 +168,6 @@ void mr_election_on_revoked(mr_election *e, const struct mr_election_event *in,
         e->state = MR_ELECTION_DONE;
         (void)mr_election_emit(e, out, MR_ELECTION_STOPPED);
     } else {
-        mr_election_enter(e, MR_ELECTION_JOINING,
-                          in->now_ms > e->hold_ms ? in->now_ms : e->hold_ms);
+        mr_election_enter(e, MR_ELECTION_JOINING, MR_MAX(in->now_ms, e->hold_ms));
     }
 }

@@ -48,11 +48,9 @@ static int view_of(const struct mr_kv *kv, struct mr_leader_view *ret)
     return MR_OK;
 }
 
-/*
- * Which life of the store is this? Another one than was seen before may have any revision: somebody
+/* Which life of the store is this? Another one than was seen before may have any revision: somebody
  * else has dealt with it. In the one that is known a campaign writes a revision of its own, above
- * all that were seen when it was sent; if it does not, the store went back to an older state.
- */
+ * all that were seen when it was sent; if it does not, the store went back to an older state. */
 static int learn_incarnation(mr_member *m, const struct mr_member_event *ev, bool *ret)
 {
     const struct mr_kv *record = &ev->kvs[1];
@@ -77,11 +75,9 @@ static int learn_incarnation(mr_member *m, const struct mr_member_event *ev, boo
     return MR_OK;
 }
 
-/*
- * A new incarnation begins if none is recorded, if the record was made in another cluster of etcd
+/* A new incarnation begins if none is recorded, if the record was made in another cluster of etcd
  * (this one was built from a snapshot), or if the store went back: what was promised since is
- * forgotten, and epochs come again.
- */
+ * forgotten, and epochs come again. */
 static void begin_incarnation(mr_member *m, const struct mr_member_event *ev, bool known)
 {
     bool moved = known && m->incarnation.store_id != 0 && m->incarnation.store_id != ev->store_id;
@@ -301,13 +297,11 @@ int64_t mr_member_due(const mr_member *m)
     if (m->leading && !m->commit_out && mr_commit_due(m->commit) < other) {
         other = mr_commit_due(m->commit);
     }
-    if (mr_member_load_due_ms(m) < other) {
-        other = mr_member_load_due_ms(m);
-    }
+    other = MR_MIN(other, mr_member_load_due_ms(m));
     if (m->leading && !m->status_out && m->status_ms < other) {
         other = m->status_ms;
     }
-    return other < due ? other : due;
+    return MR_MIN(other, due);
 }
 
 bool mr_member_leads(const mr_member *m)

@@ -117,12 +117,10 @@ const char *mr_member_trouble(const mr_member *m);
 /* What the leader of @epoch gives to callers with it. Only a dispatcher of this incarnation can
  * make it. */
 uint64_t mr_member_sign(const mr_member *m, uint64_t epoch);
-/*
- * Somebody has heard of @epoch of this incarnation, with @signature. If it is later than the one
+/* Somebody has heard of @epoch of this incarnation, with @signature. If it is later than the one
  * that this member leads and the signature is its leader's, and a batch commits all the same, the
  * store has gone back to an older state: then this term ends, and the next one begins a new
- * incarnation. Without the signature nothing happens: callers may be wrong, or lie.
- */
+ * incarnation. Without the signature nothing happens: callers may be wrong, or lie. */
 void mr_member_later_epoch(mr_member *m, uint64_t epoch, uint64_t signature);
 
 /* While leading: mr_commit_add() and so on; sent by the next tick. */

@@ -2,7 +2,6 @@
  * outside includes it. */
 #pragma once
 
-#include "base/base.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "coord/bytes.h"

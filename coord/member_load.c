@@ -164,13 +164,11 @@ static int take_page(mr_member *m, const struct mr_member_event *ev, mr_error *e
     return MR_OK;
 }
 
-/*
- * Reads may be stale. One below the epoch may lack what the last leader committed; one below our
- * own last batch, when the state is loaded again within a term, what we did.
- */
+/* Reads may be stale. One below the epoch may lack what the last leader committed; one below our
+ * own last batch, when the state is loaded again within a term, what we did. */
 static int64_t load_floor(const mr_member *m)
 {
-    return m->epoch > m->answered_revision ? m->epoch : m->answered_revision;
+    return MR_MAX(m->epoch, m->answered_revision);
 }
 
 /* What the lane is to load after the page of @ev is on its way when this returns; or the lane is

@@ -1,8 +1,6 @@
-/*
- * A member's requests: their events, with some to spare for when there is no memory, and their
+/* A member's requests: their events, with some to spare for when there is no memory, and their
  * answers. The store's callbacks run on its own threads: they copy what they are given into the
- * event and post it, nothing else.
- */
+ * event and post it, nothing else. */
 #include "coord/member_internal.h"
 
 static struct mr_member_event *event_new(void (*post)(void *, struct mr_member_event *), void *ctx)
@@ -112,8 +110,6 @@ void mr_member_drop_requests(mr_member *m)
         event_free(ev);
     }
 }
-
-/* ---- answers ---- */
 
 void mr_member_event_fail(struct mr_member_event *ev)
 {

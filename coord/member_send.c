@@ -99,15 +99,13 @@ static void start_watch(mr_member *m, int64_t revision)
                                   revision, mr_member_watched, w);
 }
 
-/* ---- what the election wants ---- */
-
 /* A member of etcd that is frozen, or has no leader, says nothing. Others must have their turn
  * before the lease ends. */
 static int64_t renew_timeout_ms(const mr_member *m)
 {
     int64_t ms = m->election.ttl_ms / RENEWALS_PER_TTL;
 
-    return ms < MR_MEMBER_REQUEST_MS ? ms : MR_MEMBER_REQUEST_MS;
+    return MR_MIN(ms, MR_MEMBER_REQUEST_MS);
 }
 
 static void send_lease(mr_member *m, enum mr_member_request kind,
@@ -141,9 +139,7 @@ static void act_one(mr_member *m, const struct mr_election_action *a)
         send_put(m, a, MR_MEMBER_REGISTER, mr_member_key(m, &k, MR_KEY_DISPATCHERS, m->instance),
                  mr_dispatcher_record_write(&a->dispatcher), NULL);
         break;
-    case MR_ELECTION_CAMPAIGN:
-        send_campaign(m, a);
-        break;
+    case MR_ELECTION_CAMPAIGN: send_campaign(m, a); break;
     case MR_ELECTION_NAME: {
         struct mr_compare same = {mr_member_key(m, &k, MR_KEY_LEADER, ""), MR_COMPARE_CREATE,
                                   a->epoch};
@@ -151,30 +147,16 @@ static void act_one(mr_member *m, const struct mr_election_action *a)
         send_put(m, a, MR_MEMBER_NAME, same.key, mr_leader_record_write(&a->record), &same);
         break;
     }
-    case MR_ELECTION_DELETE:
-        send_delete(m, a);
-        break;
-    case MR_ELECTION_LIST:
-        send_list(m, a);
-        break;
-    case MR_ELECTION_WATCH:
-        start_watch(m, a->revision);
-        break;
-    case MR_ELECTION_PROBE:
-        m->opts.ops->probe(m->opts.ctx, a->record.address, a->epoch);
-        break;
+    case MR_ELECTION_DELETE: send_delete(m, a); break;
+    case MR_ELECTION_LIST: send_list(m, a); break;
+    case MR_ELECTION_WATCH: start_watch(m, a->revision); break;
+    case MR_ELECTION_PROBE: m->opts.ops->probe(m->opts.ctx, a->record.address, a->epoch); break;
     case MR_ELECTION_LEADER:
         m->opts.ops->leader(m->opts.ctx, mr_election_leader(&m->election));
         break;
-    case MR_ELECTION_ELECTED:
-        mr_member_term_begin(m, a->epoch);
-        break;
-    case MR_ELECTION_DEPOSED:
-        mr_member_term_end(m);
-        break;
-    case MR_ELECTION_STOPPED:
-        m->opts.ops->stopped(m->opts.ctx);
-        break;
+    case MR_ELECTION_ELECTED: mr_member_term_begin(m, a->epoch); break;
+    case MR_ELECTION_DEPOSED: mr_member_term_end(m); break;
+    case MR_ELECTION_STOPPED: m->opts.ops->stopped(m->opts.ctx); break;
     }
 }
 

@@ -1,7 +1,5 @@
-/*
- * A term of our own: the state is loaded (member_load.c), then batches are committed, one at a
- * time, until the term is over.
- */
+/* A term of our own: the state is loaded (member_load.c), then batches are committed, one at a
+ * time, until the term is over. */
 #include "coord/member_internal.h"
 
 /* a member that has just lost its leader sits on a proposal; sent again it goes through */
@@ -140,8 +138,7 @@ static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied
         m->opts.ops->committed(m->opts.ctx, committed);
         say(m, fenced);
         break;
-    case MR_VERDICT_AGAIN:
-        break;
+    case MR_VERDICT_AGAIN: break;
     case MR_VERDICT_DEPOSED:
         mr_log(MR_LOG_WARN, "a fenced transaction failed, stepping down", "error", "%s",
                m->refusal.message, "unknown", "%d", maybe_applied, NULL);
@@ -211,7 +208,7 @@ int64_t mr_member_proven_ms(const mr_member *m)
 {
     int64_t proven = mr_commit_status(m->commit)->proven_ms;
 
-    return proven > m->campaign_sent_ms ? proven : m->campaign_sent_ms;
+    return MR_MAX(proven, m->campaign_sent_ms);
 }
 
 int64_t mr_member_idle_due_ms(const mr_member *m)

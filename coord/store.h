@@ -100,12 +100,10 @@ typedef void mr_range_done(void *ctx, int rc, const struct mr_range_result *r, c
 typedef void mr_lease_done(void *ctx, int rc, int64_t lease, int64_t ttl_s, const mr_error *err);
 typedef void mr_status_done(void *ctx, int rc, const struct mr_store_status *r,
                             const mr_error *err);
-/*
- * Events of one revision at a time, in order, with that revision. rc < 0: the watch is over and
+/* Events of one revision at a time, in order, with that revision. rc < 0: the watch is over and
  * needs no cancel. MR_ERANGE: the history was compacted, or the store is behind (a member that
  * lags, or one that was restored): read again, then watch from the revision read + 1. Anything
- * else: watch again from the last revision seen + 1, nothing is missed.
- */
+ * else: watch again from the last revision seen + 1, nothing is missed. */
 typedef void mr_watch_fn(void *ctx, int rc, const struct mr_watch_event *events, size_t n,
                          int64_t revision, const mr_error *err);
 
@@ -120,11 +118,9 @@ enum mr_lease_call {
 struct mr_store_ops {
     void (*txn)(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done,
                 void *ctx);
-    /*
-     * Keys in [key, end); end.size = 0: one key. @revision 0: newest; MR_ERANGE if it was compacted
+    /* Keys in [key, end); end.size = 0: one key. @revision 0: newest; MR_ERANGE if it was compacted
      * or lies in the future. @limit 0: no limit. @keys_only: values are left out. A linearizable
-     * read, as far as the store keeps its word: check the revision (coord/README.md).
-     */
+     * read, as far as the store keeps its word: check the revision (coord/README.md). */
     void (*range)(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision,
                   int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
                   void *ctx);

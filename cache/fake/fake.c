@@ -95,7 +95,7 @@ static int get(mr_storage_log *log, uint64_t key, struct mr_storage_value *ret, 
     *ret = (struct mr_storage_value){real.data, real.size, value};
     if (flip) {
         memcpy(value->flipped, real.data, real.size);
-        value->flipped[key % (real.size < FLIPPED_BYTES ? real.size : FLIPPED_BYTES)] ^= 1;
+        value->flipped[key % MR_MIN(real.size, FLIPPED_BYTES)] ^= 1;
         ret->data = value->flipped;
     }
     return MR_OK;

@@ -178,8 +178,6 @@ const struct mr_storage_ops mr_memory_storage_ops = {
     .close = close_memory,
 };
 
-/* ---- a cache over it ---- */
-
 int mr_cache_open_memory(uint64_t bytes_max, mr_cache **ret, mr_error *err)
 {
     struct mr_cache_limits limits = {.log_bytes_max = bytes_max,

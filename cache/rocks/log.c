@@ -95,10 +95,8 @@ struct listed {
     char *name; /* freed with mr_free() */
 };
 
-/*
- * Not from the column family's metadata: those are of what readers see, which a flush that has
- * ended may not have reached yet (another log's flush may have written the manifest for both).
- */
+/* Not from the column family's metadata: those are of what readers see, which a flush that has
+ * ended may not have reached yet (another log's flush may have written the manifest for both). */
 static int list_files(const struct rocks_log *log, bool newest, struct listed *ret, mr_error *err)
 {
     const rocksdb_livefiles_t *files = rocksdb_livefiles(rocks_of(&log->base)->db);

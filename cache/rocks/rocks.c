@@ -57,8 +57,7 @@ static rocksdb_options_t *new_options(uint64_t log_memory_bytes, uint32_t logs_m
     /* The log's writer flushes; RocksDB must not by itself, and must never make a writer wait. */
     rocksdb_options_set_write_buffer_size(o, (size_t)(4 * log_memory_bytes));
     rocksdb_options_set_max_write_buffer_number(o, 8);
-    rocksdb_options_set_max_background_flushes(
-        o, (int)(logs_max < FLUSH_THREADS_MAX ? logs_max : FLUSH_THREADS_MAX));
+    rocksdb_options_set_max_background_flushes(o, (int)(MR_MIN(logs_max, FLUSH_THREADS_MAX)));
     rocksdb_options_set_max_background_compactions(o, 1);
 
     /* Readers go through a file from its start to its end: let the kernel read ahead. */
@@ -69,11 +68,9 @@ static rocksdb_options_t *new_options(uint64_t log_memory_bytes, uint32_t logs_m
 
     /* The rest of the directory stays small. */
     rocksdb_options_set_max_manifest_file_size(o, MANIFEST_BYTES_MAX);
-    /*
-     * Nothing goes into its log of what happens: on a full disk a line of it fails, and where
+    /* Nothing goes into its log of what happens: on a full disk a line of it fails, and where
      * assertions are on, as in Debian's library, the next one ends the process. What goes wrong is
-     * told by the calls that fail.
-     */
+     * told by the calls that fail. */
     rocksdb_options_set_info_log_level(o, INFO_LOG_HEADER);
     rocksdb_options_set_max_log_file_size(o, 0);
     rocksdb_options_set_log_file_time_to_roll(o, 0);
@@ -83,12 +80,10 @@ static rocksdb_options_t *new_options(uint64_t log_memory_bytes, uint32_t logs_m
 
     rocksdb_block_based_options_set_checksum(table, CHECKSUM_XXH3);
     rocksdb_block_based_options_set_block_size(table, TABLE_BLOCK_BYTES);
-    /*
-     * Of no bytes: what is read is in it as long as it is pinned, and no longer. Without a block
+    /* Of no bytes: what is read is in it as long as it is pinned, and no longer. Without a block
      * cache RocksDB would copy each value out of its block. A larger one gains nothing: the
      * kernel's page cache does as well, and a value that is not kept lands in memory that is still
-     * warm.
-     */
+     * warm. */
     rocksdb_cache_t *cache = rocksdb_cache_create_lru(0);
     rocksdb_block_based_options_set_block_cache(table, cache);
     rocksdb_cache_destroy(cache); /* the table's options have a reference */
@@ -184,8 +179,6 @@ int mr_rocks_open(const char *dir, uint64_t log_memory_bytes, uint32_t logs_max,
     *ret = &s->base;
     return MR_OK;
 }
-
-/* ---- a cache over it: how its bytes are divided ---- */
 
 static int open_over_rocks(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err)
 {

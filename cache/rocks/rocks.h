@@ -7,10 +7,8 @@
 
 #include "cache/storage.h"
 
-/*
- * Lock directory @dir (made if missing), wipe what an earlier life left there, open. MR_EPRECOND:
+/* Lock directory @dir (made if missing), wipe what an earlier life left there, open. MR_EPRECOND:
  * it is in use. @log_memory_bytes, what a log may have put and not flushed, sizes the write
- * buffers; @logs_max the threads that flush.
- */
+ * buffers; @logs_max the threads that flush. */
 int mr_rocks_open(const char *dir, uint64_t log_memory_bytes, uint32_t logs_max, mr_storage **ret,
                   mr_error *err);

@@ -28,7 +28,7 @@ uint64_t mr_window_demand(const mr_window *w)
     LIST_FOREACH(r, &w->readers, link) {
         if (r->started) {
             anybody = true;
-            fastest = r->next > fastest ? r->next : fastest;
+            fastest = MR_MAX(r->next, fastest);
         }
     }
     if (!anybody || w->finished) {
@@ -221,9 +221,7 @@ int mr_window_returned(mr_window *w, mr_window_reader *r, uint64_t upto, mr_erro
         return mr_error_set(err, MR_EINVAL, "returned up to %" PRIu64 ", and was handed %" PRIu64,
                             upto, r->next);
     }
-    if (upto > r->returned) {
-        r->returned = upto;
-    }
+    r->returned = MR_MAX(r->returned, upto);
     while (passed < r->ngaps && r->gaps[passed].end <= r->returned) {
         passed++;
     }
@@ -239,7 +237,7 @@ static uint64_t forget_gaps(mr_window_reader *r, uint64_t first)
 
     while (r->ngaps > 0 && r->gaps[r->ngaps - 1].end > first) {
         struct mr_window_gap *gap = &r->gaps[r->ngaps - 1];
-        uint64_t from = gap->first > first ? gap->first : first;
+        uint64_t from = MR_MAX(gap->first, first);
 
         sum += gap->end - from;
         if (gap->first < first) {

@@ -24,11 +24,9 @@
 
 #include <sys/queue.h>
 
-/*
- * Runs of skipped elements that a reader may still go back over. Beyond that the oldest is
+/* Runs of skipped elements that a reader may still go back over. Beyond that the oldest is
  * forgotten: going back over it counts it again. It takes as many files dropped under the elements
- * that one consumer has not confirmed.
- */
+ * that one consumer has not confirmed. */
 #define MR_WINDOW_GAPS_MAX 64
 
 struct mr_window_limits {
@@ -127,8 +125,6 @@ void mr_window_read(mr_window *w, mr_window_reader *r, uint64_t upto);
 void mr_window_pass(mr_window *w, mr_window_reader *r, uint64_t upto);
 /* An application has everything below @upto that was handed out. MR_EINVAL: not handed out yet. */
 int mr_window_returned(mr_window *w, mr_window_reader *r, uint64_t upto, mr_error *err);
-/*
- * Hand out again from @index on. MR_EINVAL: below what was returned, or beyond what was handed out.
- * What is no longer there counts as skipped.
- */
+/* Hand out again from @index on. MR_EINVAL: below what was returned, or beyond what was handed out.
+ * What is no longer there counts as skipped. */
 int mr_window_rewind(mr_window *w, mr_window_reader *r, uint64_t index, mr_error *err);

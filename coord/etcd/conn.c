@@ -1,5 +1,4 @@
-/*
- * Connections: one endpoint is active, until something on it fails; then the next one is.
+/* Connections: one endpoint is active, until something on it fails; then the next one is.
  * Credentials are read for each connection, because those who renew certificates replace the files.
  */
 #include "base/limits.h"

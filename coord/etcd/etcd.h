@@ -40,8 +40,6 @@ struct mr_etcd_options {
     struct mr_etcd_seconds *seconds; /* outlives the store; NULL: nobody wants to know */
 };
 
-/*
- * Does not connect yet, but looks at the files. MR_EINVAL names a bad endpoint, or what is wrong
- * with a file. *@ret is closed with its `close`.
- */
+/* Does not connect yet, but looks at the files. MR_EINVAL names a bad endpoint, or what is wrong
+ * with a file. *@ret is closed with its `close`. */
 int mr_etcd_open(const struct mr_etcd_options *opts, mr_store **ret, mr_error *err);

@@ -1,7 +1,6 @@
 /* What the files of this directory share. */
 #pragma once
 
-#include "base/base.h"
 #include "base/buf.h"
 #include "base/sync.h"
 #include "coord/bytes.h"

@@ -108,8 +108,7 @@ static void login_over(void *ctx, int rc, const void *reply, size_t size, const 
 
 static int timeout_ms(const struct mr_etcd *e)
 {
-    return LOGIN_TIMEOUT_MS << (e->logins_failed < LOGIN_DOUBLED_MAX ? e->logins_failed
-                                                                     : LOGIN_DOUBLED_MAX);
+    return LOGIN_TIMEOUT_MS << MR_MIN(e->logins_failed, LOGIN_DOUBLED_MAX);
 }
 
 /* < 0: the question has not left. */

@@ -1,7 +1,5 @@
-/*
- * Requests that have one answer. Each is a struct mr_etcd_op from its start to the return of its
- * callback. It is sent once more when etcd did not know the token it went with.
- */
+/* Requests that have one answer. Each is a struct mr_etcd_op from its start to the return of its
+ * callback. It is sent once more when etcd did not know the token it went with. */
 #include "base/clock.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
@@ -180,18 +178,12 @@ static void answer_error(const struct mr_etcd_op *op, const mr_error *err)
         note_txn(op, NULL, err);
         ((mr_txn_done *)op->done)(op->ctx, err->code, NULL, err);
         break;
-    case OP_RANGE:
-        ((mr_range_done *)op->done)(op->ctx, err->code, NULL, err);
-        break;
-    case OP_STATUS:
-        ((mr_status_done *)op->done)(op->ctx, err->code, NULL, err);
-        break;
+    case OP_RANGE: ((mr_range_done *)op->done)(op->ctx, err->code, NULL, err); break;
+    case OP_STATUS: ((mr_status_done *)op->done)(op->ctx, err->code, NULL, err); break;
     case OP_GRANT:
     case OP_RENEW:
     case OP_REVOKE:
-    case OP_TTL:
-        ((mr_lease_done *)op->done)(op->ctx, err->code, op->lease, 0, err);
-        break;
+    case OP_TTL: ((mr_lease_done *)op->done)(op->ctx, err->code, op->lease, 0, err); break;
     }
 }
 
@@ -264,7 +256,7 @@ static int op_send_locked(struct mr_etcd_request *r, const char *const *metadata
     int64_t left = op->deadline_ms - mr_now_ms();
 
     return mr_rpc_unary(op->kind >= OP_STATUS ? r->conn->live : r->conn->bulk, paths[op->kind],
-                        r->bytes.data, r->bytes.len, metadata, left > 1 ? left : 1,
+                        r->bytes.data, r->bytes.len, metadata, MR_MAX(left, 1),
                         false /* fail at once while not connected */, op_over, op, &op->call, err);
 }
 

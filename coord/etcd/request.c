@@ -1,8 +1,6 @@
-/*
- * What requests with one answer (op.c) and watches (watch.c) share: they go over the connection
+/* What requests with one answer (op.c) and watches (watch.c) share: they go over the connection
  * that is active, may have to wait for a token first, and are on the store's list until they are
- * over; close() cancels all and waits for them.
- */
+ * over; close() cancels all and waits for them. */
 #include "coord/etcd/internal.h"
 
 static int send_locked(struct mr_etcd_request *r, mr_error *err)

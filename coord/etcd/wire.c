@@ -116,8 +116,6 @@ struct mr_kv mr_etcd_kv(const Etcdserverpb__KeyValue *kv)
                           .lease = kv->lease};
 }
 
-/* ---- errors ---- */
-
 /* etcd has several codes for "I do not know who you are"; here there is one. */
 static void translate_login(mr_error *err)
 {
@@ -139,14 +137,12 @@ static bool definite(const mr_error *err)
     case MR_EPRECOND:
     case MR_ERANGE:
     case MR_EUNAUTH:
-    case MR_EUNIMPL:
-        return true;
+    case MR_EUNIMPL: return true;
     case MR_EEXHAUSTED:
         /* "database space exceeded" may come after the proposal was made; the others come before
          * it. */
         return strstr(err->message, "space exceeded") == NULL;
-    default:
-        return false;
+    default: return false;
     }
 }
 

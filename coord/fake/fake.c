@@ -14,7 +14,7 @@ void mr_fake_schedule(mr_fake *f, enum event_kind kind, int64_t at_ms, struct re
 {
     f->events = mr_fake_grow(f->events, f->nevents, &f->events_cap, sizeof *f->events);
     f->events[f->nevents++] = (struct event){.kind = kind,
-                                             .at_ms = at_ms > f->now_ms ? at_ms : f->now_ms,
+                                             .at_ms = MR_MAX(at_ms, f->now_ms),
                                              .order = f->order++,
                                              .request = r,
                                              .watch = watch};
@@ -181,15 +181,9 @@ int64_t mr_fake_next_ms(const mr_fake *f)
 static void run(mr_fake *f, struct event e)
 {
     switch (e.kind) {
-    case EVENT_APPLY:
-        mr_fake_apply(f, e.request);
-        break;
-    case EVENT_ANSWER:
-        mr_fake_answer(f, e.request);
-        break;
-    case EVENT_PUMP:
-        pump(f, e.watch);
-        break;
+    case EVENT_APPLY: mr_fake_apply(f, e.request); break;
+    case EVENT_ANSWER: mr_fake_answer(f, e.request); break;
+    case EVENT_PUMP: pump(f, e.watch); break;
     }
     if (e.request != NULL) {
         mr_fake_request_unref(e.request);
@@ -202,10 +196,10 @@ bool mr_fake_step(mr_fake *f, int64_t until_ms)
     struct fake_lease *lease = first_expiry(f);
 
     if (next > until_ms) {
-        f->now_ms = until_ms > f->now_ms ? until_ms : f->now_ms;
+        f->now_ms = MR_MAX(until_ms, f->now_ms);
         return false;
     }
-    f->now_ms = next > f->now_ms ? next : f->now_ms;
+    f->now_ms = MR_MAX(next, f->now_ms);
     if (lease != NULL && lease->expires_ms <= next) {
         mr_fake_lease_drop(f, lease);
         return true;

@@ -64,10 +64,8 @@ void mr_fake_deafen(mr_store *s, bool deaf);
 /* Break all watches of @s with MR_EUNAVAIL. */
 void mr_fake_break_watches(mr_store *s);
 
-/*
- * Full: puts and grants are refused, with MR_EEXHAUSTED; the first transaction that puts is applied
- * all the same, as the one that takes etcd over its quota is.
- */
+/* Full: puts and grants are refused, with MR_EEXHAUSTED; the first transaction that puts is applied
+ * all the same, as the one that takes etcd over its quota is. */
 void mr_fake_full(mr_fake *f, bool full);
 /* From now on it says that it is another store (as one does that was built from a snapshot). */
 void mr_fake_rename(mr_fake *f, uint64_t store_id);

@@ -1,7 +1,6 @@
 /* What the files of the fake share. */
 #pragma once
 
-#include "base/base.h"
 #include "base/rng.h"
 #include "coord/bytes.h"
 #include "coord/fake/fake.h"

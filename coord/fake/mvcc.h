@@ -30,10 +30,8 @@ MR_AUTO_DEFINE(struct mr_mvcc_reads, mr_mvcc_reads_free)
 
 /* Do all its compares hold? */
 bool mr_mvcc_holds(const mr_mvcc *m, const struct mr_txn *txn);
-/*
- * Apply @txn. MR_EINVAL: against etcd's limits (nothing was changed). Leases must have been checked
- * by the caller. *@succeeded and the GETs of the branch taken are outputs.
- */
+/* Apply @txn. MR_EINVAL: against etcd's limits (nothing was changed). Leases must have been checked
+ * by the caller. *@succeeded and the GETs of the branch taken are outputs. */
 int mr_mvcc_txn(mr_mvcc *m, const struct mr_txn *txn, bool *succeeded, struct mr_mvcc_reads *reads,
                 mr_error *err);
 /* As mr_store_ops.range. */

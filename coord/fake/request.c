@@ -1,8 +1,6 @@
-/*
- * A request is two events on the virtual clock: it is applied, and it is answered. Faults move them
+/* A request is two events on the virtual clock: it is applied, and it is answered. Faults move them
  * apart, or drop one. Its result is copied when it is applied, because the store may have moved on
- * by the time of the answer.
- */
+ * by the time of the answer. */
 #include "coord/fake/internal.h"
 
 #define STALE_REVISIONS 30 /* how old a stale read may be */
@@ -117,12 +115,9 @@ static int apply_range(mr_fake *f, struct request *r)
 
     r->at_revision = mr_mvcc_revision(f->data);
     if (r->fault == MR_FAKE_STALE && at == 0) {
-        int64_t oldest = mr_mvcc_compacted(f->data) > 1 ? mr_mvcc_compacted(f->data) : 1;
+        int64_t oldest = MR_MAX(mr_mvcc_compacted(f->data), 1);
 
-        at = mr_fake_between(
-            f,
-            r->at_revision - STALE_REVISIONS > oldest ? r->at_revision - STALE_REVISIONS : oldest,
-            r->at_revision);
+        at = mr_fake_between(f, MR_MAX(r->at_revision - STALE_REVISIONS, oldest), r->at_revision);
         r->at_revision = at;
     }
     MR_TRY(mr_mvcc_range(f->data, r->key, r->end, at, r->limit, reads, &r->flag, &r->err));
@@ -147,7 +142,7 @@ static int apply_lease(mr_fake *f, struct request *r)
         if (lease != NULL) {
             int64_t expires_ms = f->now_ms + lease->ttl_ms;
 
-            lease->expires_ms = expires_ms > lease->expires_ms ? expires_ms : lease->expires_ms;
+            lease->expires_ms = MR_MAX(expires_ms, lease->expires_ms);
         }
         return MR_OK;
     case MR_LEASE_REVOKE:
@@ -210,15 +205,9 @@ void mr_fake_apply(mr_fake *f, struct request *r)
         r->at_revision = mr_mvcc_revision(f->data);
         r->store_id = f->store_id;
         break;
-    case REQ_RANGE:
-        r->rc = apply_range(f, r);
-        break;
-    case REQ_LEASE:
-        r->rc = apply_lease(f, r);
-        break;
-    case REQ_STATUS:
-        r->flag = f->full;
-        break;
+    case REQ_RANGE: r->rc = apply_range(f, r); break;
+    case REQ_LEASE: r->rc = apply_lease(f, r); break;
+    case REQ_STATUS: r->flag = f->full; break;
     }
     r->applied = true;
 }
@@ -260,9 +249,7 @@ static void call_done(struct request *r, int rc, const mr_error *err)
         ((mr_range_done *)r->done)(r->ctx, rc, rc < 0 ? NULL : &result, err);
         break;
     }
-    case REQ_LEASE:
-        ((mr_lease_done *)r->done)(r->ctx, rc, r->lease, r->ttl_s, err);
-        break;
+    case REQ_LEASE: ((mr_lease_done *)r->done)(r->ctx, rc, r->lease, r->ttl_s, err); break;
     case REQ_STATUS: {
         struct mr_store_status st = {.full = r->flag, .version = "fake"};
 
@@ -367,9 +354,7 @@ static void submit(struct request *r, enum mr_fake_kind kind, int64_t timeout_ms
         break;
     case MR_FAKE_LOST_REQUEST:
     case MR_FAKE_REFUSED:
-    case MR_FAKE_UNAVAILABLE:
-        mr_fake_schedule(f, EVENT_ANSWER, there + back, r, 0);
-        break;
+    case MR_FAKE_UNAVAILABLE: mr_fake_schedule(f, EVENT_ANSWER, there + back, r, 0); break;
     }
 }
 

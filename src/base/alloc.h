@@ -15,10 +15,8 @@ void *mr_calloc(size_t n, size_t size) __attribute__((malloc)); /* NULL on overf
 void *mr_realloc(void *p, size_t size);
 /* n * size with the overflow checked. */
 void *mr_reallocarray(void *p, size_t n, size_t size);
-/*
- * Room for @more entries of @size bytes behind the @n that *@array has; @array is the address of
- * the pointer, and *@cap counts entries. false: no memory, and nothing has changed.
- */
+/* Room for @more entries of @size bytes behind the @n that *@array has; @array is the address of
+ * the pointer, and *@cap counts entries. false: no memory, and nothing has changed. */
 bool mr_grow(void *array, size_t *cap, size_t n, size_t more, size_t size);
 /* Aligned to MR_ALIGNMENT; freed with mr_free(). */
 void *mr_malloc_aligned(size_t size) __attribute__((malloc));

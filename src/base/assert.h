@@ -1,9 +1,7 @@
-/*
- * Assertions for programmer mistakes; they stay on in release builds. Bytes from outside are
+/* Assertions for programmer mistakes; they stay on in release builds. Bytes from outside are
  * checked, never asserted. MR_ASSERT for cheap facts, MR_ASSERT_SLOW for walks over a structure
  * (presets dev and asan). One that fails prints the last events (base/events.h), then itself, and
- * aborts.
- */
+ * aborts. */
 #pragma once
 
 _Noreturn void mr_assert_failed(const char *expr, const char *file, int line, const char *func);

@@ -1,7 +1,5 @@
-/*
- * A growable string of bytes. Zero-initialise it (MR_BUF_INIT); the first failed allocation sets
- * `failed`, later appends do nothing, so that a caller may check once at the end.
- */
+/* A growable string of bytes. Zero-initialise it (MR_BUF_INIT); the first failed allocation sets
+ * `failed`, later appends do nothing, so that a caller may check once at the end. */
 #pragma once
 
 #include "base/base.h"

@@ -124,29 +124,22 @@ int mr_error_nomem(mr_error *err)
 static int code_of_errno(int errnum)
 {
     switch (errnum) {
-    case ENOENT:
-        return MR_ENOTFOUND;
+    case ENOENT: return MR_ENOTFOUND;
     case EACCES:
-    case EPERM:
-        return MR_EPERM;
-    case EEXIST:
-        return MR_EEXISTS;
+    case EPERM: return MR_EPERM;
+    case EEXIST: return MR_EEXISTS;
     case EINVAL:
     case ENOTDIR:
-    case EISDIR:
-        return MR_EINVAL;
+    case EISDIR: return MR_EINVAL;
     case ENOMEM:
     case ENOSPC:
     case EMFILE:
-    case ENFILE:
-        return MR_EEXHAUSTED;
+    case ENFILE: return MR_EEXHAUSTED;
     case ECONNREFUSED:
     case ECONNRESET:
     case EPIPE:
-    case EADDRINUSE:
-        return MR_EUNAVAIL;
-    default:
-        return MR_EUNKNOWN;
+    case EADDRINUSE: return MR_EUNAVAIL;
+    default: return MR_EUNKNOWN;
     }
 }
 

@@ -1,7 +1,5 @@
-/*
- * Filling in and passing on mr_error. Messages are lower case, name the thing and the numbers, and
- * omit "failed to"; each layer puts its own context in front.
- */
+/* Filling in and passing on mr_error. Messages are lower case, name the thing and the numbers, and
+ * omit "failed to"; each layer puts its own context in front. */
 #pragma once
 
 #include <millrace/base.h>
@@ -22,12 +20,10 @@ int mr_error_errno(mr_error *err, int errnum, const char *fmt, ...) MR_PRINTF(3,
 int mr_error_pass(mr_error *err, int rc, const mr_error *why);
 void mr_error_clear(mr_error *err);
 
-/*
- * A value that somebody gave, for a message: what is no text, and what a terminal would obey, is
+/* A value that somebody gave, for a message: what is no text, and what a terminal would obey, is
  * written as \n or \x1b, and what does not fit is cut with "...". Returns @out, of @size bytes, at
  * least 8. What was escaped once stays as it is. MR_SHOWN(): in a room of its own until the end of
- * the block.
- */
+ * the block. */
 const char *mr_escape(const char *text, char *out, size_t size);
 #define MR_SHOWN_BYTES 80
 #define MR_SHOWN(text) mr_escape((text), (char[MR_SHOWN_BYTES + 1]){0}, MR_SHOWN_BYTES + 1)

@@ -11,10 +11,8 @@
 #define LINE_BYTES (MR_EVENT_BYTES_MAX + 40) /* with what stands in front */
 #define WORDS (LINE_BYTES / sizeof(uint64_t))
 
-/*
- * Words, not bytes: readers and a writer may meet in a slot, so that each access has to be atomic.
- * A writer that finds another one in its slot (64 events later, and not done) drops its event.
- */
+/* Words, not bytes: readers and a writer may meet in a slot, so that each access has to be atomic.
+ * A writer that finds another one in its slot (64 events later, and not done) drops its event. */
 struct slot {
     _Atomic uint64_t number; /* of the event, from 1; 0: none so far */
     _Atomic uint64_t words[WORDS];

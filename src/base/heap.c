@@ -15,8 +15,7 @@ static bool left_alone(void)
     return words != NULL && strcmp(words, "keep") == 0;
 }
 
-/*
- * glibc gives the top of the heap back after each message and faults it in again: 600,000 page
+/* glibc gives the top of the heap back after each message and faults it in again: 600,000 page
  * faults for 10 GB. Raising the trim threshold more than doubles the throughput of large messages.
  */
 void mr_heap_keep_large(void)

@@ -14,11 +14,9 @@
 /* For the whole process: large blocks come from the heap, and its end stays. */
 void mr_heap_keep_large(void);
 
-/*
- * For a program of ours, before it starts a thread: at most one arena a core. Each keeps what its
+/* For a program of ours, before it starts a thread: at most one arena a core. Each keeps what its
  * fullest hour took, and up to 64 MiB of its end for good, so that glibc's eight a core hold a
- * multiple of any budget.
- */
+ * multiple of any budget. */
 void mr_heap_few_arenas(void);
 
 /* So much that is free may stay. */

@@ -25,7 +25,6 @@
  * helps. */
 #define MR_DEFINITION_BYTES_MAX (256 * MR_MIB)
 #define MR_DEFINITION_SENT_BYTES_MAX (96 * MR_MIB)
-#define MR_DEFINITION_PART_BYTES (1 * MR_MIB)
 #define MR_GRAPH_NODES_MAX 65536
 /* The longest chain of inputs, through functions: it bounds each recursion over a graph. */
 #define MR_GRAPH_HEIGHT_MAX 4096

@@ -23,10 +23,8 @@ enum mr_log_format { MR_LOG_TEXT, MR_LOG_JSON };
 void mr_log_init(enum mr_log_level level, enum mr_log_format format, const char *component);
 bool mr_log_enabled(enum mr_log_level level);
 void mr_log(enum mr_log_level level, const char *msg, ...);
-/*
- * From now on the last MR_LOG_KEPT records are in the file @fd, too, whatever becomes of this
- * process: text that ends with a NUL, of at most MR_LOG_KEPT_BYTES_MAX with that.
- */
+/* From now on the last MR_LOG_KEPT records are in the file @fd, too, whatever becomes of this
+ * process: text that ends with a NUL, of at most MR_LOG_KEPT_BYTES_MAX with that. */
 void mr_log_keep_last(int fd);
 /* A line (with its newline) that is not a record, on stderr and among the last. */
 void mr_log_line(const char *line);

@@ -35,22 +35,18 @@ bool mr_memory_charge(mr_memory *m, enum mr_memory_use use, size_t bytes);
  * it. */
 void mr_memory_add(mr_memory *m, size_t bytes);
 void mr_memory_release(mr_memory *m, size_t bytes);
-/*
- * Some of what is charged to @m is only kept because there was room. Whenever that is short,
+/* Some of what is charged to @m is only kept because there was room. Whenever that is short,
  * @give_way is asked to let go of a piece of it; false: there is none. It may be asked by any
  * thread with any lock that is held over a charge. Set before anybody else uses @m, and taken back,
- * with NULL, when nobody does any more.
- */
+ * with NULL, when nobody does any more. */
 void mr_memory_set_spare(mr_memory *m, bool (*give_way)(void *ctx), void *ctx);
 /* So many bytes would be allowed if nothing else was in use. */
 bool mr_memory_could(const mr_memory *m, enum mr_memory_use use, size_t bytes);
 /* So many bytes more would be refused now. */
 bool mr_memory_is_short(const mr_memory *m, enum mr_memory_use use, size_t bytes);
-/*
- * MR_EEXHAUSTED with the numbers of what was refused for @use. Whoever wanted the memory is not
+/* MR_EEXHAUSTED with the numbers of what was refused for @use. Whoever wanted the memory is not
  * known here: MR_MEMORY_UNNAMED, among the traits, says so to the layer that knows, which names it
- * and takes the trait away.
- */
+ * and takes the trait away. */
 #define MR_MEMORY_UNNAMED (1u << 31)
 int mr_memory_refused(const mr_memory *m, enum mr_memory_use use, size_t bytes, mr_error *err);
 

@@ -1,7 +1,5 @@
-/*
- * Random numbers: a seeded generator (xoshiro256**, Blackman and Vigna 2018) for everything that
- * must be repeatable, and the kernel's for identities.
- */
+/* Random numbers: a seeded generator (xoshiro256**, Blackman and Vigna 2018) for everything that
+ * must be repeatable, and the kernel's for identities. */
 #pragma once
 
 #include <stddef.h>

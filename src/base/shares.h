@@ -36,11 +36,9 @@ struct mr_shares {
 void mr_shares_init(struct mr_shares *all, const char *what, uint64_t max);
 void mr_shares_free(struct mr_shares *all); /* nothing may be held */
 
-/*
- * @host takes @n more. MR_EEXHAUSTED, retryable: it holds its share already, or there is no room at
+/* @host takes @n more. MR_EEXHAUSTED, retryable: it holds its share already, or there is no room at
  * all; @err says what to do. *@ret is to be given back. What takes one thing larger than half of
- * all gets it when it holds nothing.
- */
+ * all gets it when it holds nothing. */
 int mr_shares_take(struct mr_shares *all, const char *host, uint64_t n, struct mr_share **ret,
                    mr_error *err);
 /* May it? The same errors, and nothing is taken. */

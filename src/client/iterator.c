@@ -1,8 +1,5 @@
-/*
- * Public iterators: the engine's, plus a cursor for those who take one element at a time, and the
- * rule that an iterator lives in the process that opened it.
- */
-#include "base/base.h"
+/* Public iterators: the engine's, plus a cursor for those who take one element at a time, and the
+ * rule that an iterator lives in the process that opened it. */
 #include "client/reader.h"
 #include "element/block.h"
 #include "engine/engine.h"

@@ -49,7 +49,7 @@ void mr_queue_shorten(struct mr_queue *q, uint32_t rows, size_t bytes)
 {
     struct mr_queued *first = mr_queue_at(q, 0);
 
-    bytes = bytes < first->bytes ? bytes : first->bytes;
+    bytes = MR_MIN(bytes, first->bytes);
     first->row += rows;
     first->bytes -= bytes;
     q->bytes -= bytes;

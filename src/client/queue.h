@@ -1,5 +1,4 @@
-/*
- * What came of a task and waits for the application: blocks, in a ring. Pure; one owner at a time.
+/* What came of a task and waits for the application: blocks, in a ring. Pure; one owner at a time.
  */
 #pragma once
 

@@ -121,13 +121,12 @@ static int pull_locked(mr_reader *r, uint32_t rows_max, int timeout_ms, mr_block
         if (rc != MR_TIMEOUT || r->read.now_ms >= until) {
             return rc;
         }
-        int64_t look = mr_read_sooner(mr_read_hungry(&r->read), until);
+        int64_t look = MR_MIN(mr_read_hungry(&r->read), until);
 
         mr_reader_wake_locked(r);
         r->read.waiting = true;
         (void)mr_cond_wait_ms(&r->ready, &r->lock,
-                              look < INT64_MAX ? mr_read_sooner(look - r->read.now_ms, INT_MAX)
-                                               : -1);
+                              look < INT64_MAX ? MR_MIN(look - r->read.now_ms, INT_MAX) : -1);
         r->read.waiting = false;
         r->read.now_ms = mr_now_ms();
     }

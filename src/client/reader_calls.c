@@ -6,8 +6,6 @@
 #include "client/registration.h"
 #include "millrace/service.rpc.h"
 
-/* ---- the watch, on its own thread ---- */
-
 static void on_update(void *ctx, const ProtobufCMessage *msg)
 {
     mr_reader *r = mr_reader_from(ctx);
@@ -28,8 +26,6 @@ static void on_refused(void *ctx, const mr_error *err, bool *again)
 }
 
 static const struct mr_control_watch_ops watch_ops = {.update = on_update, .refused = on_refused};
-
-/* ---- calls ---- */
 
 struct registration {
     mr_reader *reader;

@@ -8,7 +8,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "base/memory.h"
 #include "client/read/internal.h"
 #include "client/reader.h"

@@ -1,6 +1,5 @@
 /* The streams to the workers (/millrace.Worker/Read), on rpc's thread; what they say is
  * client/read/link.c's. */
-#include "base/base.h"
 #include "base/sync.h"
 #include "client/reader_internal.h"
 #include "millrace/service.rpc.h"

@@ -14,8 +14,7 @@
 typedef int mr_registration_call(void *ctx, Millrace__RegisterDatasetRequest *req,
                                  Millrace__RegisterDatasetReply **reply, mr_error *err);
 
-/*
- * Register @ds at @service: @req has its id and compression. By its content alone, if this process
+/* Register @ds at @service: @req has its id and compression. By its content alone, if this process
  * has registered it there before or it is large; with the definition, if that is not known there.
  */
 int mr_registration_send(const char *service, mr_dataset *ds, Millrace__RegisterDatasetRequest *req,

@@ -132,9 +132,9 @@ static int begin_at(mr_client_rounds *rounds, uint64_t round, mr_error *err)
         return mr_client_rounds_fail(rounds, err);
     }
     rounds->first = round;
-    rounds->position = max_u64(rounds->position, round);
+    rounds->position = MR_MAX(rounds->position, round);
     for (size_t i = 0; i < rounds->ntasks; i++) {
-        rounds->tasks[i]->held = max_u64(rounds->tasks[i]->held, round);
+        rounds->tasks[i]->held = MR_MAX(rounds->tasks[i]->held, round);
     }
     return MR_OK;
 }
@@ -143,7 +143,7 @@ int mr_client_rounds_begin_behind(mr_client_rounds *rounds, const struct mr_roun
                                   uint64_t below, mr_error *err)
 {
     uint64_t missing =
-        mr_client_rounds_task_next(rounds, task, max_u64(task->held, rounds->position));
+        mr_client_rounds_task_next(rounds, task, MR_MAX(task->held, rounds->position));
 
     if (missing >= below) {
         return MR_OK;
@@ -185,7 +185,7 @@ static bool skip_voids(mr_client_rounds *rounds)
         uint32_t owner = mr_schedule_owner(rounds->schedule, rounds->position);
 
         if (rounds->position < begin) {
-            rounds->position = begin < rounds->horizon ? begin : rounds->horizon;
+            rounds->position = MR_MIN(begin, rounds->horizon);
             continue; /* what was there is forgotten, and void for whoever may begin there */
         }
         if (owner != MR_ROUND_NOBODY && !is_void(rounds->by_index[owner], rounds->position)) {
@@ -196,7 +196,7 @@ static bool skip_voids(mr_client_rounds *rounds)
         } else if (end == MR_ROUND_NEVER) {
             return false; /* whoever joins, or the end of the iteration, says how it goes on */
         } else {
-            rounds->position = end < rounds->horizon ? end : rounds->horizon;
+            rounds->position = MR_MIN(end, rounds->horizon);
         }
     }
     return false;

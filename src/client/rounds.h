@@ -37,12 +37,10 @@ void mr_client_rounds_free(mr_client_rounds *rounds);               /* NULL is f
 
 /* ---- the dispatcher ---- */
 
-/*
- * MR_EPRECOND: this session is over (another process has its place), or all consumers are new.
+/* MR_EPRECOND: this session is over (another process has its place), or all consumers are new.
  * MR_EDATALOSS: a schedule that cannot be, or a round that the others have returned is not here:
  * going on would put this consumer out of step. Errors are final: mr_client_rounds_next() says them
- * again.
- */
+ * again. */
 int mr_client_rounds_update(mr_client_rounds *rounds, const Millrace__RoundsUpdate *update,
                             mr_error *err);
 /* The iteration has ended, without an error. */

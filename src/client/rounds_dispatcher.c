@@ -1,7 +1,5 @@
-/*
- * What the dispatcher says of the rounds, and what it is told: the schedule with its outcomes, the
- * horizon, tasks that are closing; and where this consumer is, with the promises that it made.
- */
+/* What the dispatcher says of the rounds, and what it is told: the schedule with its outcomes, the
+ * horizon, tasks that are closing; and where this consumer is, with the promises that it made. */
 #include "client/rounds_internal.h"
 
 #include "element/unpack.h"
@@ -163,7 +161,7 @@ static Millrace__ClosingReport *closing_report(const mr_client_rounds *rounds,
 
     millrace__closing_report__init(closing);
     closing->task_id = task->id;
-    closing->held_below = max_u64(task->held, rounds->first);
+    closing->held_below = MR_MAX(task->held, rounds->first);
     closing->ended = task->ended;
     closing->end_round = task->end_round;
     return closing;
@@ -188,5 +186,5 @@ uint64_t mr_client_rounds_report(mr_client_rounds *rounds, Millrace__ConsumerRep
 
 void mr_client_rounds_reported(mr_client_rounds *rounds, uint64_t number)
 {
-    rounds->reported = max_u64(rounds->reported, number - 1);
+    rounds->reported = MR_MAX(rounds->reported, number - 1);
 }

@@ -44,11 +44,6 @@ struct mr_client_rounds {
     mr_error failure;
 };
 
-static inline uint64_t max_u64(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- rounds.c ---- */
 
 /* The error that it ended with. */

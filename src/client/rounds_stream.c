@@ -27,7 +27,7 @@ static uint64_t returned_below(const mr_client_rounds *rounds, const struct mr_r
     bool all = task->ended &&
                mr_client_rounds_task_next(rounds, task, rounds->position) >= task->end_round;
 
-    return all ? max_u64(task->end_round + 1, rounds->position) : rounds->position;
+    return all ? MR_MAX(task->end_round + 1, rounds->position) : rounds->position;
 }
 
 int mr_client_rounds_open(mr_client_rounds *rounds, const char *task_id, Millrace__RoundOpen *ret,
@@ -103,13 +103,13 @@ int mr_client_rounds_receive(mr_client_rounds *rounds, const char *task_id,
     MR_TRY(take_rounds(rounds, task, header, first, err));
     if (header->opened) {
         task->met = true;
-        task->complete_before = max_u64(task->complete_before, header->complete_before);
+        task->complete_before = MR_MAX(task->complete_before, header->complete_before);
     }
     if (header->ended) {
         task->ended = true;
         task->end_round = header->end_round;
     }
-    task->complete = max_u64(task->complete, header->complete_below);
+    task->complete = MR_MAX(task->complete, header->complete_below);
     return MR_OK;
 }
 
@@ -143,7 +143,7 @@ bool mr_client_rounds_tell(mr_client_rounds *rounds, const char *task_id,
     uint64_t returned = returned_below(rounds, task);
     bool nothing_left = mr_client_rounds_task_next(rounds, task, rounds->position) >= task->held;
 
-    limit = max_u64(limit, task->complete_before);
+    limit = MR_MAX(limit, task->complete_before);
     ret->limit_round = limit;
     ret->received_below = received;
     ret->returned_below = returned;

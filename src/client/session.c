@@ -81,7 +81,7 @@ int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, uint64_
     }
     struct mr_queued *q = mr_queue_at(&s->queue, 0);
     uint32_t left = mr_block_rows(q->block) - q->row;
-    uint32_t take = rows < left ? rows : left;
+    uint32_t take = MR_MIN(rows, left);
 
     *session = q->number;
     if (take == left && q->row == 0) {
@@ -100,7 +100,7 @@ int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, uint64_
 
 uint64_t mr_session_outstanding(const struct mr_session *s)
 {
-    uint64_t most = s->limit > s->received ? s->limit : s->received;
+    uint64_t most = MR_MAX(s->limit, s->received);
 
     return most - s->returned;
 }
@@ -117,11 +117,11 @@ void mr_session_found_empty(struct mr_session *s)
 void mr_session_limits(const struct mr_session *s, uint64_t window_max, uint64_t budget,
                        uint64_t given_max, uint64_t *limit, uint64_t *limit_bytes)
 {
-    uint64_t window = s->window < window_max ? s->window : window_max;
+    uint64_t window = MR_MIN(s->window, window_max);
     uint64_t most = s->returned + window;
     bool sated = s->given_bytes >= given_max && s->returned - s->used > 1;
 
-    *limit = most > s->received ? most : s->received;
+    *limit = MR_MAX(most, s->received);
     *limit_bytes = s->bytes + (budget > s->queue.bytes && !sated ? budget - s->queue.bytes : 0);
 }
 
@@ -129,7 +129,7 @@ void mr_session_told(struct mr_session *s, uint64_t limit, uint64_t limit_bytes)
 {
     s->limit = limit;
     s->limit_bytes = limit_bytes;
-    s->limit_max = limit > s->limit_max ? limit : s->limit_max;
+    s->limit_max = MR_MAX(limit, s->limit_max);
     s->told_received = s->received;
     s->told_returned = s->used;
     s->told_given = s->returned;

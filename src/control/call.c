@@ -44,7 +44,7 @@ static int64_t left_ms(const struct mr_pending *p)
         return INT64_MAX;
     }
     int64_t left = p->until_ms - mr_now_ms();
-    return left > 0 ? left : 0;
+    return MR_MAX(left, 0);
 }
 
 static void attempt_done(void *ctx, int rc, const void *reply, size_t size, const mr_error *err)
@@ -92,7 +92,7 @@ static void wait_locked(mr_control *c, const struct mr_pending *p, int64_t ms)
 {
     int64_t due = announce_locked(c, p);
 
-    (void)mr_cond_wait_ms(&c->changed, &c->lock, due < ms ? due : ms);
+    (void)mr_cond_wait_ms(&c->changed, &c->lock, MR_MIN(due, ms));
 }
 
 /* Start a call at @m and wait for its end. The lock is given up meanwhile. */
@@ -156,14 +156,12 @@ static int64_t patience_for_large_ms(const mr_control *c, const struct mr_pendin
     int64_t ms = c->attempt_timeout_ms +
                  (size != SIZE_MAX ? (int64_t)(size / MR_MIB) * LARGE_MS_PER_MIB : 0);
 
-    return ms << (p->late < LATE_MAX ? p->late : LATE_MAX);
+    return ms << MR_MIN(p->late, LATE_MAX);
 }
 
-/*
- * How long an attempt may take. A leader answers within milliseconds, so one that does not within a
+/* How long an attempt may take. A leader answers within milliseconds, so one that does not within a
  * second may be frozen: the others are asked before it gets more time. Not where what is sent or
- * answered is large.
- */
+ * answered is large. */
 static int64_t patience_ms(const mr_control *c, const struct mr_pending *p,
                            const struct mr_control_member *m, const ProtobufCMessage *request)
 {
@@ -189,7 +187,7 @@ static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, cons
     enum mr_verdict verdict = MR_VERDICT_AGAIN;
     int64_t left = left_ms(p);
     int64_t patience = patience_ms(c, p, m, request);
-    int rc = attempt_locked(c, p, m, path, request, left < patience ? left : patience, err);
+    int rc = attempt_locked(c, p, m, path, request, MR_MIN(left, patience), err);
 
     if (rc == MR_OK) {
         rc = mr_control_unpack(reply_type, p->reply, p->reply_size, &msg, &header, err);
@@ -286,7 +284,7 @@ int mr_control_call(mr_control *c, const char *method, ProtobufCMessage *request
             last = said;
         }
         int64_t pause = mr_search_pause_locked(c, &p.search);
-        int64_t until = mr_now_ms() + (pause < left_ms(&p) ? pause : left_ms(&p));
+        int64_t until = mr_now_ms() + MR_MIN(pause, left_ms(&p));
         while (!cancelled(&p) && mr_now_ms() < until) {
             wait_locked(c, &p, until - mr_now_ms());
         }

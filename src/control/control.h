@@ -80,18 +80,14 @@ struct mr_control_watch_ops {
     /* A message of the leader, its header checked; lent. Runs on the watch's own thread and may
      * block. */
     void (*update)(void *ctx, const ProtobufCMessage *update);
-    /*
-     * The leader refused for good (for instance MR_ENOTFOUND: it does not know the client). After
-     * *@again = true the watch goes on; otherwise it rests until freed.
-     */
+    /* The leader refused for good (for instance MR_ENOTFOUND: it does not know the client). After
+     * *@again = true the watch goes on; otherwise it rests until freed. */
     void (*refused)(void *ctx, const mr_error *err, bool *again);
 };
 
-/*
- * Open the server stream @method and keep it open: when it breaks, ends, or
+/* Open the server stream @method and keep it open: when it breaks, ends, or
  * a leader with a newer epoch is heard of, it is opened again at the next leader. @request is
- * packed anew each time and must stay as it is.
- */
+ * packed anew each time and must stay as it is. */
 int mr_control_watch_new(mr_control *c, const char *method, ProtobufCMessage *request,
                          const ProtobufCMessageDescriptor *update_type,
                          const struct mr_control_watch_ops *ops, void *ctx, mr_control_watch **ret,

@@ -1,7 +1,6 @@
 /* What the files of this directory share. Nothing outside includes it. */
 #pragma once
 
-#include "base/base.h"
 #include "base/identity.h"
 #include "base/rng.h"
 #include "base/sync.h"
@@ -83,10 +82,8 @@ int64_t mr_search_pause_locked(mr_control *c, struct mr_search *s);
 /* The transport failed at @m, or it does not lead. */
 void mr_member_failed_locked(mr_control *c, struct mr_control_member *m);
 
-/*
- * Read a reply's header: learn from it, set the redirect. @err is set unless MR_VERDICT_OK. @h may
- * be NULL (no header: not a dispatcher of ours).
- */
+/* Read a reply's header: learn from it, set the redirect. @err is set unless MR_VERDICT_OK. @h may
+ * be NULL (no header: not a dispatcher of ours). */
 enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s,
                                         struct mr_control_member *m, const Millrace__ReplyHeader *h,
                                         mr_error *err);
@@ -110,10 +107,8 @@ int mr_control_unpack(const ProtobufCMessageDescriptor *type, const void *bytes,
 int mr_addresses_parse(const char *service, char ***ret, size_t *n, mr_error *err);
 void mr_addresses_free(char **list, size_t n);
 
-/*
- * A leader at @address of the list @service says which cluster it is of. MR_EPRECOND, naming both,
- * if that contradicts what leaders of this list said before on any connection of this process.
- */
+/* A leader at @address of the list @service says which cluster it is of. MR_EPRECOND, naming both,
+ * if that contradicts what leaders of this list said before on any connection of this process. */
 int mr_list_note(const char *service, const char *address, const char *cluster,
                  const char *incarnation, mr_error *err);
 /* Who led last, as this process knows it; false: it does not. */

@@ -1,4 +1,3 @@
-#include "base/base.h"
 #include "base/limits.h"
 #include "dataset/operator.h"
 
@@ -63,8 +62,7 @@ static int check_attr(const struct mr_attr *a, mr_error *err)
     switch (a->kind) {
     case MR_ATTR_INT:
     case MR_ATTR_FLOAT:
-    case MR_ATTR_BOOL:
-        return MR_OK;
+    case MR_ATTR_BOOL: return MR_OK;
     case MR_ATTR_VALUE:
         if (a->i < 0 || a->i > UINT32_MAX) {
             return mr_error_set(err, MR_EINVAL, "argument '%s': no value number: %lld", a->name,
@@ -107,7 +105,7 @@ static int check_attr(const struct mr_attr *a, mr_error *err)
 static bool copy_attr(struct mr_attr *to, const struct mr_attr *from)
 {
     size_t ints = from->kind == MR_ATTR_SHAPE || from->kind == MR_ATTR_INTS
-                      ? (size_t)(from->count > 0 ? from->count : 0)
+                      ? (size_t)(MR_MAX(from->count, 0))
                       : 0;
 
     to->kind = from->kind;

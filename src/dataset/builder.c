@@ -1,6 +1,5 @@
 /* Building functions: values are appended, checked and hashed as they come; finishing takes a
  * snapshot. */
-#include "base/base.h"
 #include "base/limits.h"
 #include "dataset/canonical.h"
 #include "dataset/function.h"

@@ -167,16 +167,12 @@ static int put_attrs(struct mr_buf *b, const struct mr_attr *attrs, size_t n,
         switch ((enum mr_attr_kind)a->kind) {
         case MR_ATTR_INT:
         case MR_ATTR_BOOL:
-        case MR_ATTR_DTYPE:
-            put_u64(b, (uint64_t)a->i);
-            break;
+        case MR_ATTR_DTYPE: put_u64(b, (uint64_t)a->i); break;
         case MR_ATTR_FLOAT:
             memcpy(&bits, &a->f, sizeof bits);
             put_u64(b, bits);
             break;
-        case MR_ATTR_BYTES:
-            put_bytes(b, a->bytes, a->size);
-            break;
+        case MR_ATTR_BYTES: put_bytes(b, a->bytes, a->size); break;
         case MR_ATTR_SHAPE:
         case MR_ATTR_INTS:
             put_u64(b, (uint64_t)(int64_t)a->count);
@@ -189,9 +185,7 @@ static int put_attrs(struct mr_buf *b, const struct mr_attr *attrs, size_t n,
             MR_TRY(mr_canonical_block(a->block, hash, err));
             mr_buf_append(b, hash, sizeof hash);
             break;
-        case MR_ATTR_VALUE:
-            mr_buf_append(b, values[a->i].hash, 16);
-            break;
+        case MR_ATTR_VALUE: mr_buf_append(b, values[a->i].hash, 16); break;
         }
     }
     return MR_OK;

@@ -1,4 +1,3 @@
-#include "base/base.h"
 #include "base/limits.h"
 #include "dataset/canonical.h"
 #include "dataset/operator.h"
@@ -247,7 +246,7 @@ static int place_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
         ds->external = ds->external || in->external;
         ds->step = in->step >= ds->step ? in->step + 1 : ds->step;
         ds->height = in->height >= ds->height ? in->height + 1 : ds->height;
-        ds->depth = in->depth > ds->depth ? in->depth : ds->depth;
+        ds->depth = MR_MAX(in->depth, ds->depth);
     }
     for (size_t i = 0; i < ds->nfunctions && rc == MR_OK; i++) {
         const mr_function *fn = ds->functions[i];
@@ -255,7 +254,7 @@ static int place_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
         rc = join_scope(&ds->scope, fn->scope, "a function", err);
         ds->external = ds->external || (fn->dataset != NULL && fn->dataset->external);
         ds->height = fn->height >= ds->height ? fn->height + 1 : ds->height;
-        ds->depth = fn->depth > ds->depth ? fn->depth : ds->depth;
+        ds->depth = MR_MAX(fn->depth, ds->depth);
     }
     for (size_t i = 0; i < ds->nattrs && rc == MR_OK; i++) {
         if (ds->attrs[i].kind == MR_ATTR_VALUE) {

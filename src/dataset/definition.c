@@ -268,23 +268,18 @@ static int unpack_field(struct unpacking *u, mr_error *err)
     MR_TRY(keep(u, key_bytes, key_n, err));
     MR_TRY(keep(u, bytes, n, err));
     switch (key & 7) {
-    case WIRE_VARINT:
-        return MR_OK;
-    case WIRE_BYTES:
-        return keep_next(u, value, err);
-    case WIRE_64:
-        return keep_next(u, 8, err);
-    case WIRE_32:
-        return keep_next(u, 4, err);
-    default:
-        return no_definition(&u->from, err);
+    case WIRE_VARINT: return MR_OK;
+    case WIRE_BYTES: return keep_next(u, value, err);
+    case WIRE_64: return keep_next(u, 8, err);
+    case WIRE_32: return keep_next(u, 4, err);
+    default: return no_definition(&u->from, err);
     }
 }
 
 static int unpack_rest(struct unpacking *u, struct mr_definition_parts *ret, mr_error *err)
 {
     /* A graph is structure; what makes a definition large are strings of bytes. */
-    size_t structure = u->rest.len < STRUCTURE_BYTES_MAX ? u->rest.len : STRUCTURE_BYTES_MAX;
+    size_t structure = MR_MIN(u->rest.len, STRUCTURE_BYTES_MAX);
     size_t budget = u->rest.len + 7 * structure + (64u << 10);
     size_t left = budget;
 

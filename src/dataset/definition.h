@@ -12,20 +12,16 @@
 
 #include <millrace/dataset.h>
 
-/*
- * Make *@bytes (of mr_malloc(), replaced) what is sent: compressed where that saves something worth
- * it. MR_EINVAL, with both sizes: too large even so.
- */
+/* Make *@bytes (of mr_malloc(), replaced) what is sent: compressed where that saves something worth
+ * it. MR_EINVAL, with both sizes: too large even so. */
 int mr_definition_compress(void **bytes, size_t *size, mr_error *err);
 
 /* What it has when it is not compressed, within the limits. */
 int mr_definition_expanded(const void *bytes, size_t size, size_t *ret, mr_error *err);
 
-/*
- * A definition taken apart. Its constants, which are what makes it large, go from where they come
+/* A definition taken apart. Its constants, which are what makes it large, go from where they come
  * from to where they stay, once: they are expanded a piece at a time, and blocks are made in their
- * buffers.
- */
+ * buffers. */
 struct mr_definition_parts {
     Millrace__DatasetDef *def; /* all but the constants */
     size_t def_bytes;          /* of memory */

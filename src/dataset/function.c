@@ -138,7 +138,7 @@ int mr_builder_finish_dataset(mr_builder *b, mr_dataset *ds, mr_function **ret, 
     fn->dataset = mr_dataset_ref(ds);
     fn->spec = mr_spec_ref(ds->spec);
     fn->depth = ds->depth >= fn->depth ? ds->depth + 1 : fn->depth;
-    fn->height = ds->height > fn->height ? ds->height : fn->height;
+    fn->height = MR_MAX(ds->height, fn->height);
     return publish(&fn, ret, err);
 }
 

@@ -11,8 +11,6 @@ struct mr_fn_node *mr_fn_node_ref(struct mr_fn_node *node);
 void mr_fn_node_unref(struct mr_fn_node *node); /* NULL is fine */
 MR_AUTO_DEFINE(struct mr_fn_node, mr_fn_node_unref)
 
-/*
- * Which values of @fn its results need: live[v] for each value, true or false (an array of
- * fn->nvalues, the caller's, freed with mr_free()).
- */
+/* Which values of @fn its results need: live[v] for each value, true or false (an array of
+ * fn->nvalues, the caller's, freed with mr_free()). */
 int mr_function_live(const mr_function *fn, bool **ret, mr_error *err);

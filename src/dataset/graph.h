@@ -16,7 +16,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "element/block.h"
 
 #include <millrace/dataset.h>
@@ -122,11 +121,9 @@ struct mr_builder {
     uint32_t randoms;
 };
 
-/*
- * A function over the same values as @fn that returns the values @outputs (deduplicated by the
+/* A function over the same values as @fn that returns the values @outputs (deduplicated by the
  * caller) as a flat tuple: how the engine computes the values that the dataset inside a function
- * needs.
- */
+ * needs. */
 int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n, mr_function **ret,
                         mr_error *err);
 
@@ -134,10 +131,8 @@ int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n
 int mr_function_compose(const mr_function *f, const mr_function *g, mr_function **ret,
                         mr_error *err);
 
-/*
- * The value numbers of the enclosing function that @ds needs (attributes and captures of its
- * functions, inputs included), ascending, without repeats. *@ret is freed with mr_free().
- */
+/* The value numbers of the enclosing function that @ds needs (attributes and captures of its
+ * functions, inputs included), ascending, without repeats. *@ret is freed with mr_free(). */
 int mr_dataset_scope_values(const mr_dataset *ds, uint32_t **ret, size_t *n, mr_error *err);
 
 MR_AUTO_DEFINE(mr_dataset, mr_dataset_unref)

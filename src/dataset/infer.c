@@ -1,5 +1,4 @@
 /* What infer functions of dataset operators have in common. */
-#include "base/base.h"
 #include "dataset/operator.h"
 #include "ops/kernel.h"
 

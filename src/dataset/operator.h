@@ -72,10 +72,8 @@ struct mr_operator {
     enum mr_rate rate;
     bool external;             /* its elements come from elsewhere (struct mr_external_opener) */
     const struct mr_arg *args; /* ends with a NULL name; NULL: takes none */
-    /*
-     * Fill in spec and cardinality. Errors name the argument; the caller puts the operator in
-     * front.
-     */
+    /* Fill in spec and cardinality. Errors name the argument; the caller puts the operator in
+     * front. */
     int (*infer)(struct mr_infer *in, mr_error *err);
     /* Free mr_dataset.kept of a dataset that goes. NULL: nothing is kept. */
     void (*release)(void *kept);
@@ -99,10 +97,8 @@ int mr_infer_string(const struct mr_infer *in, const char *name, char **ret, mr_
 /* MR_EINVAL unless function @i takes elements of @elements and returns what @role says. */
 int mr_infer_function(const struct mr_infer *in, size_t i, enum mr_function_role role,
                       const mr_spec *elements, mr_error *err);
-/*
- * The leaves of attributes value0, value1, ... *@ret is freed with mr_free(); *@n = 0: there are
- * none. MR_EINVAL for a gap.
- */
+/* The leaves of attributes value0, value1, ... *@ret is freed with mr_free(); *@n = 0: there are
+ * none. MR_EINVAL for a gap. */
 int mr_infer_values(const struct mr_infer *in, struct mr_leaf_spec **ret, size_t *n, mr_error *err);
 /* MR_EINVAL names the first component of @spec that is a dataset: for operators that take tensors
  * only. */

@@ -1,9 +1,6 @@
-/*
- * millrace.DatasetDef to datasets. Nothing in it is trusted: everything is built again through
+/* millrace.DatasetDef to datasets. Nothing in it is trusted: everything is built again through
  * mr_dataset_apply() and mr_builder_add(), which check and infer; what is left to this file are
- * indices, order, sizes and the amount of work.
- */
-#include "base/base.h"
+ * indices, order, sizes and the amount of work. */
 #include "base/limits.h"
 #include "dataset/canonical.h"
 #include "dataset/definition.h"

@@ -1,9 +1,6 @@
-/*
- * Datasets to millrace.DatasetDef. Nodes come out in the order in which a walk from the root meets
+/* Datasets to millrace.DatasetDef. Nodes come out in the order in which a walk from the root meets
  * them, dead parts of functions are left out, constants are stored once by content: equal pipelines
- * give equal bytes unless they share their parts differently.
- */
-#include "base/base.h"
+ * give equal bytes unless they share their parts differently. */
 #include "base/limits.h"
 #include "base/map.h"
 #include "dataset/canonical.h"

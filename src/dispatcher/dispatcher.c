@@ -1,8 +1,6 @@
-/*
- * Puts the parts together: options, server, store, loop; and takes them apart in an order in which
+/* Puts the parts together: options, server, store, loop; and takes them apart in an order in which
  * nothing is called that is gone: leave the election, stop the server (every call is answered by
- * then), end the side threads, close the store, free the loop.
- */
+ * then), end the side threads, close the store, free the loop. */
 #include "dispatcher/dispatcher.h"
 
 #include "base/hash.h"
@@ -94,10 +92,8 @@ static int advertise(mr_dispatcher *d, const char *wanted, const char *listen, i
     return mr_rpc_check_advertised(d->address, err);
 }
 
-/*
- * A name for (boot of the host, network namespace, bound address). Two processes cannot hold it at
- * once, so the leader key of one that had it is the key of one that is gone.
- */
+/* A name for (boot of the host, network namespace, bound address). Two processes cannot hold it at
+ * once, so the leader key of one that had it is the key of one that is gone. */
 static void socket_identity(const char *listen, int port, char out[MR_INSTANCE_SIZE])
 {
     struct mr_buf b = MR_BUF_INIT;

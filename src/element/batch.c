@@ -4,11 +4,9 @@
 
 #include "base/limits.h"
 
-/*
- * A copy of the columns of @block in a shell of @rows rows that holds the same buffers. @extra:
+/* A copy of the columns of @block in a shell of @rows rows that holds the same buffers. @extra:
  * bytes for new arrays of dims and starts, in a buffer of their own which the shell holds too (0:
- * none).
- */
+ * none). */
 static int reshape_shell(const mr_block *block, uint32_t rows, size_t extra, mr_block **ret,
                          mr_buffer **arrays, mr_error *err)
 {

@@ -36,26 +36,21 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "element/buffer.h"
 #include "element/origin.h"
 
 #include <millrace/block.h>
 #include <sys/uio.h>
 
-/*
- * A block of @rows FIXED columns of numbers with these leaf specs (all dims known): memory
+/* A block of @rows FIXED columns of numbers with these leaf specs (all dims known): memory
  * allocated, writable through mr_block_data(). The result is already a mr_block with one reference,
- * to be filled before it is shared.
- */
+ * to be filled before it is shared. */
 int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n, mr_block **ret,
                    mr_error *err);
 /* Writable data of a FIXED numeric column of a block that is not shared yet. */
 void *mr_block_data(mr_block *block, uint32_t column);
-/*
- * A column and the buffers that its arrays lie in (NULL: fewer than three). Outside of a block,
- * whoever has the column has a reference to each.
- */
+/* A column and the buffers that its arrays lie in (NULL: fewer than three). Outside of a block,
+ * whoever has the column has a reference to each. */
 struct mr_owned_column {
     struct mr_column c;
     mr_buffer *owner[3];
@@ -84,11 +79,9 @@ int mr_block_zip(const mr_block *const *blocks, size_t n, mr_block **ret, mr_err
 int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, mr_block **ret,
                     mr_error *err);
 
-/*
- * Groups of @per rows become one row with a new first dimension: block of rows/@per rows (rows must
+/* Groups of @per rows become one row with a new first dimension: block of rows/@per rows (rows must
  * be a multiple). FIXED columns are not copied. VAR columns: the dims within a group must agree,
- * else MR_EINVAL names both shapes.
- */
+ * else MR_EINVAL names both shapes. */
 int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error *err);
 /* The inverse for one row of the first dimension: every row is cut into its dims[0] rows. */
 int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err);
@@ -105,17 +98,13 @@ int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err);
 int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const mr_block *padding,
                  size_t bytes_max, mr_block **ret, mr_error *err);
 
-/*
- * Where the rows come from (element/origin.h), lent; NULL: nobody wants to know. All functions here
+/* Where the rows come from (element/origin.h), lent; NULL: nobody wants to know. All functions here
  * that make blocks of blocks hand origins on; whoever fills a block by hand adds what the rows
- * descend from. An encoded block has none.
- */
+ * descend from. An encoded block has none. */
 const mr_origin *mr_block_origin(const mr_block *block);
-/*
- * *@block (the caller's reference) descends from @more too (NULL: nothing happens). If it is
+/* *@block (the caller's reference) descends from @more too (NULL: nothing happens). If it is
  * shared, *@block becomes another one over the same buffers. On failure (no memory) it stays as it
- * was.
- */
+ * was. */
 int mr_block_add_origin(mr_block **block, const mr_origin *more, mr_error *err);
 
 /* Bytes of payload that rows [first, first + count) hold. */
@@ -146,8 +135,7 @@ void mr_encoded_free(struct mr_encoded *e);
 int mr_block_encode_buffer(const mr_block *block, uint64_t spec_hash, bool checksum,
                            mr_buffer **ret, mr_error *err);
 
-/*
- * The block at @offset (multiple of 64) of @buffer; holds a reference to the buffer, copies
+/* The block at @offset (multiple of 64) of @buffer; holds a reference to the buffer, copies
  * nothing. *@used is the encoded length. MR_EDATALOSS names the fault. @spec_hash 0: not compared.
  */
 int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_block **ret,

@@ -58,10 +58,8 @@ void *mr_aligned_memory(size_t size, void **raw, mr_error *err)
         (void)mr_memory_refused(memory, MR_MEMORY_WORK, size, err);
         return NULL;
     }
-    /*
-     * Not aligned_alloc(): what glibc before 2.38 makes by that fits no later one of the same size,
-     * so that each large element takes fresh memory; and it never comes from a thread's cache.
-     */
+    /* Not aligned_alloc(): what glibc before 2.38 makes by that fits no later one of the same size,
+     * so that each large element takes fresh memory; and it never comes from a thread's cache. */
     *raw = mr_malloc(padded);
     if (*raw == NULL) {
         mr_memory_release(memory, size);

@@ -1,8 +1,6 @@
-/*
- * Bytes from outside to a block. Nothing is copied, and nothing in the bytes is believed before it
+/* Bytes from outside to a block. Nothing is copied, and nothing in the bytes is believed before it
  * was checked: sizes are multiplied with overflow checks, every array lies inside its column, every
- * column inside the block, in order.
- */
+ * column inside the block, in order. */
 #include "element/wire.h"
 
 #include "base/hash.h"

@@ -1,7 +1,5 @@
-/*
- * A block as bytes for the wire. Headers, shapes and other small parts are written to one scratch
- * area; payload stays where it is and is pointed at.
- */
+/* A block as bytes for the wire. Headers, shapes and other small parts are written to one scratch
+ * area; payload stays where it is and is pointed at. */
 #include "element/wire.h"
 
 #include "base/buf.h"

@@ -17,11 +17,9 @@
 
 typedef struct mr_frame mr_frame;
 
-/*
- * A message of @header and @parts (n may be 0); takes a reference to each of them. What is packed
+/* A message of @header and @parts (n may be 0); takes a reference to each of them. What is packed
  * goes as it is, @spec_hash and @checksum are for the others. header->elements is written as it is:
- * it must be the sum of all rows. The caller owns *@ret.
- */
+ * it must be the sum of all rows. The caller owns *@ret. */
 int mr_frame_build(const Millrace__ReadHeader *header, const struct mr_part *parts, size_t n,
                    uint64_t spec_hash, bool checksum, mr_frame **ret, mr_error *err);
 mr_frame *mr_frame_ref(mr_frame *frame);
@@ -39,12 +37,10 @@ struct mr_frame_content {
     size_t n;
 };
 
-/*
- * Parse a received message: @buffer holds exactly the message, its data aligned to 64. The blocks
+/* Parse a received message: @buffer holds exactly the message, its data aligned to 64. The blocks
  * keep the buffer, each through a handle of its own: they share no byte, so that each of them can
  * be exclusive. MR_EDATALOSS names the fault. @spec_hash 0: not compared. Free with
- * mr_frame_content_free().
- */
+ * mr_frame_content_free(). */
 int mr_frame_parse(mr_buffer *buffer, uint64_t spec_hash, struct mr_frame_content *ret,
                    mr_error *err);
 void mr_frame_content_free(struct mr_frame_content *content); /* a zeroed one is fine */

@@ -50,18 +50,10 @@ static void gather_numbers(struct mr_column *dst, const struct mr_column *src, c
     }
     if (mr_column_fixed_values(src) == 1) {
         switch (size) {
-        case 1:
-            GATHER(uint8_t);
-            return;
-        case 2:
-            GATHER(uint16_t);
-            return;
-        case 4:
-            GATHER(uint32_t);
-            return;
-        default:
-            GATHER(uint64_t);
-            return;
+        case 1: GATHER(uint8_t); return;
+        case 2: GATHER(uint16_t); return;
+        case 4: GATHER(uint32_t); return;
+        default: GATHER(uint64_t); return;
         }
     }
     for (uint32_t r = 0; r < n; r++) {

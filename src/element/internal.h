@@ -11,7 +11,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "base/memory.h"
 #include "element/block.h"
 #include "element/trace.h"
@@ -39,10 +38,8 @@ void mr_buffer_init(struct mr_buffer *b, void *data, size_t size, void (*release
 /* @bytes were charged to @memory (NULL: to nobody), for as long as the buffer is there. */
 void mr_buffer_set_charged(struct mr_buffer *b, mr_memory *memory, size_t bytes);
 
-/*
- * @size bytes aligned to 64, charged to the thread's budget; *@raw is what mr_free() takes. NULL:
- * there are none, and @err says why.
- */
+/* @size bytes aligned to 64, charged to the thread's budget; *@raw is what mr_free() takes. NULL:
+ * there are none, and @err says why. */
 void *mr_aligned_memory(size_t size, void **raw, mr_error *err);
 
 struct mr_block {
@@ -71,8 +68,7 @@ struct mr_column_layout {
     uint64_t heap;             /* MR_STRING: bytes of all values */
 };
 
-/*
- * A block with memory for all columns, in one allocation: numbers and heap uninitialised,
+/* A block with memory for all columns, in one allocation: numbers and heap uninitialised,
  * offsets[0] and starts[0] set to 0. @extra_held: room for so many more buffers in the held list.
  */
 int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint32_t n,
@@ -191,10 +187,8 @@ struct mr_column_fill {
     uint64_t values;
     uint64_t heap; /* MR_STRING */
 };
-/*
- * Copy rows [row, row + rows) of @src to the end of @dst, which has room for them and the same
- * dtype and rank. @dst VAR takes rows of either kind.
- */
+/* Copy rows [row, row + rows) of @src to the end of @dst, which has room for them and the same
+ * dtype and rank. @dst VAR takes rows of either kind. */
 void mr_column_append(struct mr_column *dst, struct mr_column_fill *at, const struct mr_column *src,
                       uint32_t row, uint32_t rows);
 /* All @rows rows of @src into @dst, which was laid out for them. */

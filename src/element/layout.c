@@ -87,7 +87,7 @@ void mr_block_hold(mr_block *block, mr_buffer *b)
 {
     /* Looking at the last few finds nearly every repetition; a buffer that is held twice is counted
      * twice. */
-    uint32_t look = block->nheld < 16 ? block->nheld : 16;
+    uint32_t look = MR_MIN(block->nheld, 16);
 
     if (b == NULL) {
         return;

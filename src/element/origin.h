@@ -32,10 +32,8 @@ uint64_t mr_marks_held(const mr_marks *marks);
 int mr_origin_new(mr_marks *marks, uint32_t mark, mr_origin **ret, mr_error *err);
 mr_origin *mr_origin_ref(const mr_origin *origin); /* NULL is fine */
 void mr_origin_unref(const mr_origin *origin);     /* NULL is fine */
-/*
- * *@origin (the caller's reference, or NULL) becomes the union with @more (may be NULL; same set of
- * marks). On failure (no memory) it stays as it was.
- */
+/* *@origin (the caller's reference, or NULL) becomes the union with @more (may be NULL; same set of
+ * marks). On failure (no memory) it stays as it was. */
 int mr_origin_add(mr_origin **origin, const mr_origin *more, mr_error *err);
 /* Its marks, a bit each; 0 for NULL. */
 uint64_t mr_origin_mask(const mr_origin *origin);

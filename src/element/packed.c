@@ -24,7 +24,7 @@ static void copy_out(const mr_packed *p, size_t at, size_t size, unsigned char *
             at -= piece->iov_len;
             continue;
         }
-        size_t n = piece->iov_len - at < size ? piece->iov_len - at : size;
+        size_t n = MR_MIN(piece->iov_len - at, size);
         memcpy(to, (const unsigned char *)piece->iov_base + at, n);
         to += n;
         size -= n;
@@ -157,8 +157,6 @@ int mr_packed_unpack(const mr_packed *p, mr_block **ret, mr_error *err)
     mr_buffer_unref(buffer); /* the block holds it */
     return rc;
 }
-
-/* ---- either form ---- */
 
 struct mr_part mr_part_ref(struct mr_part part)
 {

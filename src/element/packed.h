@@ -10,12 +10,10 @@
 
 typedef struct mr_packed mr_packed;
 
-/*
- * The encoded block in @iov[0..n), which is copied; the bytes stay where they are until
+/* The encoded block in @iov[0..n), which is copied; the bytes stay where they are until
  * @unhold(@hold) is called, once, by the last unref. MR_EDATALOSS: these are no header and
  * directory of a block of that size (columns are checked when it is unpacked). On failure @hold is
- * still the caller's.
- */
+ * still the caller's. */
 int mr_packed_new(const struct iovec *iov, size_t n, void *hold, void (*unhold)(void *hold),
                   mr_packed **ret, mr_error *err);
 mr_packed *mr_packed_ref(mr_packed *p);

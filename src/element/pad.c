@@ -29,7 +29,7 @@ static int padded_dims(const struct mr_column *c, uint32_t i, uint32_t rows,
                     mr_dims_format(row, (int)c->rank, have, sizeof have),
                     mr_dims_format(shape->dims, shape->rank, want, sizeof want));
             }
-            dims[d] = row[d] > dims[d] ? row[d] : dims[d];
+            dims[d] = MR_MAX(row[d], dims[d]);
         }
         if (c->kind == MR_COLUMN_FIXED) {
             break; /* all rows are as the first */
@@ -95,7 +95,7 @@ static void fill(unsigned char *to, uint64_t n, const unsigned char *value, size
     }
     memcpy(to, value, size);
     while (done < bytes) {
-        size_t step = done < bytes - done ? done : bytes - done;
+        size_t step = MR_MIN(done, bytes - done);
 
         memcpy(to + done, to, step);
         done += step;

@@ -4,12 +4,10 @@
 
 #include <millrace/spec.h>
 
-/*
- * Check @structure (NULL: "*" for one leaf, else a flat tuple) against @leaves, @n of them. *@ret
+/* Check @structure (NULL: "*" for one leaf, else a flat tuple) against @leaves, @n of them. *@ret
  * is its canonical text, freed with mr_free(). MR_EINVAL says what is wrong and where. Leaves that
  * the structure says to be datasets become such; without a structure those that are stay so.
- * @nesting: datasets around this spec.
- */
+ * @nesting: datasets around this spec. */
 int mr_structure_canonical(const char *structure, struct mr_leaf_spec *leaves, size_t n,
                            int nesting, char **ret, mr_error *err);
 

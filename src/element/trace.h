@@ -29,10 +29,8 @@ mr_trace_file *mr_trace_file_new(const char *path, bool uncompressed);
 mr_trace_file *mr_trace_file_ref(mr_trace_file *file);
 void mr_trace_file_unref(mr_trace_file *file); /* NULL is fine */
 
-/*
- * The rows of @block, which nobody shares yet, are records of @file (NULL: nothing happens), from
- * number @record on; record i begins at @offsets[i].
- */
+/* The rows of @block, which nobody shares yet, are records of @file (NULL: nothing happens), from
+ * number @record on; record i begins at @offsets[i]. */
 void mr_block_trace(mr_block *block, mr_trace_file *file, uint64_t record, const uint64_t *offsets);
 /* Row i of @to, which nobody shares yet, was made of row i of @from. */
 void mr_block_trace_as(mr_block *to, const mr_block *from);
@@ -40,17 +38,13 @@ void mr_block_trace_as(mr_block *to, const mr_block *from);
  * @records[i], copied. */
 void mr_block_trace_groups(mr_block *to, const mr_block *from, uint32_t per);
 void mr_block_trace_rows(mr_block *to, const struct mr_record *records);
-/*
- * The same without a copy, for the first @n rows: @records (mr_malloc()) are the trace's, with a
- * reference to the file of each that begins a run of records of one file.
- */
+/* The same without a copy, for the first @n rows: @records (mr_malloc()) are the trace's, with a
+ * reference to the file of each that begins a run of records of one file. */
 void mr_block_trace_give(mr_block *to, struct mr_record *records, uint32_t n);
 bool mr_record_begins_run(const struct mr_record *records, uint32_t i);
 void mr_records_free(struct mr_record *records, uint32_t n); /* NULL is fine */
-/*
- * As mr_block_trace_as(), in few bytes a row and without what @from holds for other rows. The bytes
- * that it takes; 0: nothing is known, or it would take much beside @payload bytes of elements.
- */
+/* As mr_block_trace_as(), in few bytes a row and without what @from holds for other rows. The bytes
+ * that it takes; 0: nothing is known, or it would take much beside @payload bytes of elements. */
 size_t mr_block_trace_pack(mr_block *to, const mr_block *from, size_t payload);
 /* Nothing is known of the rows of @block, which nobody shares yet. */
 void mr_block_trace_forget(mr_block *block);
@@ -61,10 +55,8 @@ int mr_block_trace_alike(mr_block **block, const struct mr_record *record, mr_er
 bool mr_block_traced(const mr_block *block); /* false: of no row it is known */
 /* Of row @row; its file is lent as long as the block is there. */
 struct mr_record mr_block_record(const mr_block *block, uint32_t row);
-/*
- * Where somebody is who asks for rows in their order, as each of packed ones is known by those
- * before it. Zero: nowhere.
- */
+/* Where somebody is who asks for rows in their order, as each of packed ones is known by those
+ * before it. Zero: nowhere. */
 struct mr_record_cursor {
     mr_trace *trace; /* one reference */
     uint32_t next;

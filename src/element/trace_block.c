@@ -31,10 +31,8 @@ void mr_block_trace_as(mr_block *to, const mr_block *from)
     to->trace_first = from->trace_first;
 }
 
-/*
- * What takes few bytes a row is handed on by reference, and looked up when somebody asks: mostly
- * nobody does, and rows of caches and of workers come fast.
- */
+/* What takes few bytes a row is handed on by reference, and looked up when somebody asks: mostly
+ * nobody does, and rows of caches and of workers come fast. */
 static bool is_light(const mr_trace *t)
 {
     return t->packed != NULL || t->groups != NULL || t->joined;

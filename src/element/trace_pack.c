@@ -384,8 +384,7 @@ int mr_trace_decode(const unsigned char *bytes, size_t size, uint32_t rows, mr_t
 size_t mr_block_trace_pack(mr_block *to, const mr_block *from, size_t payload)
 {
     struct mr_buf bytes = MR_BUF_INIT;
-    size_t most = BLOCK_BYTES_FREE +
-                  (payload > ROW_BYTES_FREE * from->rows ? payload : ROW_BYTES_FREE * from->rows);
+    size_t most = BLOCK_BYTES_FREE + MR_MAX(payload, ROW_BYTES_FREE * from->rows);
 
     MR_ASSERT(to->trace == NULL && to->rows == from->rows);
     mr_trace_encode(from, &bytes);

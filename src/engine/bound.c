@@ -70,20 +70,13 @@ static int64_t read_int(const struct mr_column *c, uint64_t i, bool *fits)
 {
     *fits = true;
     switch ((mr_dtype)c->dtype) {
-    case MR_INT8:
-        return ((const int8_t *)c->data)[i];
-    case MR_INT16:
-        return ((const int16_t *)c->data)[i];
-    case MR_INT32:
-        return ((const int32_t *)c->data)[i];
-    case MR_INT64:
-        return ((const int64_t *)c->data)[i];
-    case MR_UINT8:
-        return ((const uint8_t *)c->data)[i];
-    case MR_UINT16:
-        return ((const uint16_t *)c->data)[i];
-    case MR_UINT32:
-        return ((const uint32_t *)c->data)[i];
+    case MR_INT8: return ((const int8_t *)c->data)[i];
+    case MR_INT16: return ((const int16_t *)c->data)[i];
+    case MR_INT32: return ((const int32_t *)c->data)[i];
+    case MR_INT64: return ((const int64_t *)c->data)[i];
+    case MR_UINT8: return ((const uint8_t *)c->data)[i];
+    case MR_UINT16: return ((const uint16_t *)c->data)[i];
+    case MR_UINT32: return ((const uint32_t *)c->data)[i];
     case MR_UINT64:
         *fits = ((const uint64_t *)c->data)[i] <= INT64_MAX;
         return *fits ? (int64_t)((const uint64_t *)c->data)[i] : 0;
@@ -95,9 +88,7 @@ static int64_t read_int(const struct mr_column *c, uint64_t i, bool *fits)
     case MR_FLOAT64:
     case MR_STRING:
     case MR_DTYPE_COUNT:
-    default:
-        *fits = false;
-        return 0;
+    default: *fits = false; return 0;
     }
 }
 

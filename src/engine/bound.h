@@ -10,10 +10,8 @@
 
 struct mr_bound;
 
-/*
- * Bind row @row of @values (columns as expansion->numbers says; NULL if there are none). The
- * expansion must outlive it.
- */
+/* Bind row @row of @values (columns as expansion->numbers says; NULL if there are none). The
+ * expansion must outlive it. */
 int mr_bound_new(const struct mr_expansion *expansion, const mr_block *values, uint32_t row,
                  struct mr_bound **ret, mr_error *err);
 struct mr_bound *mr_bound_ref(struct mr_bound *b); /* NULL is fine */

@@ -45,10 +45,8 @@ void mr_driver_stop(struct mr_driver *d);
 /* after stop; one that was never initialised is not fine */
 void mr_driver_destroy(struct mr_driver *d);
 
-/*
- * Under the lock: wait until something changed. MR_OK, MR_TIMEOUT at the deadline (at once if it is
- * 0) or when @pull is interrupted, MR_ECANCELED.
- */
+/* Under the lock: wait until something changed. MR_OK, MR_TIMEOUT at the deadline (at once if it is
+ * 0) or when @pull is interrupted, MR_ECANCELED. */
 int mr_driver_wait_locked(struct mr_driver *d, const struct mr_pull *pull, mr_error *err);
 /* Under the lock: something changed. */
 void mr_driver_changed_locked(struct mr_driver *d);

@@ -118,7 +118,7 @@ static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_bloc
 {
     uint32_t wanted = want.rows_max > 0 ? want.rows_max : MR_BLOCK_ROWS_MAX;
     struct mr_pull pull = {
-        .rows = wanted < it->demand ? wanted : it->demand,
+        .rows = MR_MIN(wanted, it->demand),
         .bytes = want.bytes_hint > 0 ? want.bytes_hint : MR_BLOCK_BYTES_HINT,
         .deadline_ms =
             timeout_ms < 0 ? MR_NO_DEADLINE : mr_now_ms() + (timeout_ms > 0 ? timeout_ms : 1),
@@ -155,8 +155,6 @@ bool mr_engine_passed(const mr_engine_iter *it)
 {
     return it->passed;
 }
-
-/* ---- state ---- */
 
 int mr_engine_save(mr_engine_iter *it, void **ret, size_t *size, mr_error *err)
 {

@@ -81,12 +81,10 @@ struct mr_engine_options {
 
 int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engine_iter **ret,
                    mr_error *err);
-/*
- * MR_OK with 1..want.rows_max rows (the caller's reference), MR_END, or an error that names
+/* MR_OK with 1..want.rows_max rows (the caller's reference), MR_END, or an error that names
  * operator and place. Never waits in order to fill a block. An error is given once; the rows before
  * it were delivered; reading on is allowed. @timeout_ms -1: wait. Otherwise MR_TIMEOUT when nothing
- * is ready by then (best effort: an operator that computes is not interrupted).
- */
+ * is ready by then (best effort: an operator that computes is not interrupted). */
 int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret,
                    mr_error *err);
 /* The last pull ended with an error in the place of an element, which the next one does not meet
@@ -102,11 +100,9 @@ int mr_engine_save(mr_engine_iter *it, void **ret, size_t *size, mr_error *err);
 int mr_engine_restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err);
 void mr_engine_close(mr_engine_iter *it); /* waits for its threads; NULL is fine */
 
-/*
- * The split providers of @ds under DYNAMIC: how many splits each has (-1: endless), in the order of
+/* The split providers of @ds under DYNAMIC: how many splits each has (-1: endless), in the order of
  * the provider numbers. zip and concatenate of sources are one provider. MR_EUNIMPL names a source
- * or operator that cannot be split.
- */
+ * or operator that cannot be split. */
 int mr_dataset_providers(const mr_dataset *ds, int64_t *splits, size_t cap, size_t *n,
                          mr_error *err);
 /* How many elements @ds makes of a split of provider @index, at most; 0: that is not known. */

@@ -36,8 +36,7 @@ static int make_memory(struct mr_env *env, const struct mr_engine_options *opts,
     }
     env->budget_bytes =
         opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes : mr_machine_memory_bytes() / 4;
-    return mr_memory_new(env->budget_bytes < MEMORY_MIN ? MEMORY_MIN : env->budget_bytes,
-                         opts->memory, &env->memory, err);
+    return mr_memory_new(MR_MAX(MEMORY_MIN, env->budget_bytes), opts->memory, &env->memory, err);
 }
 
 int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts,
@@ -183,7 +182,7 @@ uint32_t mr_env_take_threads(struct mr_env *env, uint32_t wanted)
     uint32_t n;
 
     do {
-        n = MR_STAGE_THREADS_MAX - used < wanted ? MR_STAGE_THREADS_MAX - used : wanted;
+        n = MR_MIN(MR_STAGE_THREADS_MAX - used, wanted);
     } while (!atomic_compare_exchange_weak(&env->stage_threads, &used, used + n));
     return n;
 }
@@ -278,10 +277,8 @@ static int make_expansion(mr_function *fn, struct mr_expansion *e, mr_error *err
 static int make_entry(struct mr_env_entry *e, mr_error *err)
 {
     switch (e->kind) {
-    case ENTRY_PROGRAM:
-        return mr_program_new((mr_function *)(uintptr_t)e->key, &e->program, err);
-    case ENTRY_MAP_PLAN:
-        return mr_plan_map(e->key, &e->plan, err);
+    case ENTRY_PROGRAM: return mr_program_new((mr_function *)(uintptr_t)e->key, &e->program, err);
+    case ENTRY_MAP_PLAN: return mr_plan_map(e->key, &e->plan, err);
     case ENTRY_EXPANSION:
         return make_expansion((mr_function *)(uintptr_t)e->key, &e->expansion, err);
     }

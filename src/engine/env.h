@@ -92,19 +92,15 @@ void mr_env_remove_canceller(struct mr_env *env, struct mr_canceller *c);
  * they. */
 int mr_env_use_pool(struct mr_env *env, mr_error *err);
 
-/*
- * Threads for a stage that is opened, for as long as it is open: @wanted, or fewer if many are
+/* Threads for a stage that is opened, for as long as it is open: @wanted, or fewer if many are
  * open. With 0 it does all its work when it is pulled. So what a function makes for each of
- * thousands of elements does not start a thread each.
- */
+ * thousands of elements does not start a thread each. */
 uint32_t mr_env_take_threads(struct mr_env *env, uint32_t wanted);
 void mr_env_give_threads(struct mr_env *env, uint32_t n);
 
-/*
- * What operators hold in blocks. false (and nothing charged) if that would go over the budget. The
+/* What operators hold in blocks. false (and nothing charged) if that would go over the budget. The
  * blocks themselves were charged when they were made (base/memory.h): this bounds and names who
- * holds them.
- */
+ * holds them. */
 bool mr_env_charge(struct mr_env *env, size_t bytes);
 /* The same for what was made ahead of need, which gives way sooner. */
 bool mr_env_charge_ahead(struct mr_env *env, size_t bytes);

@@ -1,8 +1,5 @@
-/*
- * Records of one length, between a header and a footer. The footer is found by reading ahead as
- * many bytes as it has: what has not been passed on when the file ends is it.
- */
-#include "base/base.h"
+/* Records of one length, between a header and a footer. The footer is found by reading ahead as
+ * many bytes as it has: what has not been passed on when the file ends is it. */
 #include "engine/record_file.h"
 
 #include <sys/stat.h>
@@ -51,7 +48,7 @@ static int begin(struct mr_record_file *f, mr_error *err)
 static void slide(struct mr_fixed_format *x, const unsigned char *bytes, size_t size)
 {
     size_t footer = (size_t)x->footer_bytes;
-    size_t fresh = size < footer ? size : footer;
+    size_t fresh = MR_MIN(size, footer);
 
     memmove(x->ahead, x->ahead + fresh, footer - fresh);
     memcpy(x->ahead + footer - fresh, bytes + size - fresh, fresh);

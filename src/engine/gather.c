@@ -76,7 +76,7 @@ static int join(const struct mr_gather *g, size_t nparts, uint32_t rows, mr_bloc
 
     for (size_t i = 0; i < nparts && rc == MR_OK; i++) {
         const struct mr_gather_part *p = &g->parts[g->head + i];
-        uint32_t count = p->count < left ? p->count : left;
+        uint32_t count = MR_MIN(p->count, left);
 
         if (p->first == 0 && count == mr_block_rows(p->block)) {
             slices[i] = mr_block_ref(p->block);
@@ -134,7 +134,7 @@ int mr_gather_pick(const struct mr_gather *g, uint64_t step, uint64_t n, struct 
 
         while (n > 0 && next < begin + p->count && rc == MR_OK) {
             uint64_t left = begin + p->count - next;
-            uint32_t count = step > 1 ? 1 : (uint32_t)(n < left ? n : left);
+            uint32_t count = step > 1 ? 1 : (uint32_t)(MR_MIN(n, left));
 
             rc = mr_gather_add(to, p->block, p->first + (uint32_t)(next - begin), count, err);
             n -= count;
@@ -156,7 +156,7 @@ int mr_gather_take(struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error 
         if (nparts > 0 && !same_ranks(g->parts[g->head].block, p->block)) {
             break;
         }
-        got += p->count < rows - got ? p->count : rows - got;
+        got += MR_MIN(p->count, rows - got);
         nparts++;
     }
 

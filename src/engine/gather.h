@@ -1,7 +1,5 @@
-/*
- * A queue of rows that lie in different blocks, from which blocks are made: by slicing where one
- * block has them all, by copying otherwise. Zero-initialise it. Threads: none.
- */
+/* A queue of rows that lie in different blocks, from which blocks are made: by slicing where one
+ * block has them all, by copying otherwise. Zero-initialise it. Threads: none. */
 #pragma once
 
 #include "element/block.h"

@@ -1,7 +1,5 @@
-/*
- * What this process may use of the machine. In a container the number of processors says nothing
- * about the share that the cgroup grants.
- */
+/* What this process may use of the machine. In a container the number of processors says nothing
+ * about the share that the cgroup grants. */
 #include "engine/env.h"
 
 #include <sched.h>

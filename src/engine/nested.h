@@ -12,9 +12,7 @@
 
 /* Append @rows to the dataset that is being written at the end of @to. */
 int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err);
-/*
- * The elements that stand at @bytes, at the end of @ret. They are copied, checked, and must be of
- * @spec: MR_EINVAL or MR_EDATALOSS otherwise.
- */
+/* The elements that stand at @bytes, at the end of @ret. They are copied, checked, and must be of
+ * @spec: MR_EINVAL or MR_EDATALOSS otherwise. */
 int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct mr_gather *ret,
                    mr_error *err);

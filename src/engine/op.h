@@ -99,10 +99,8 @@ struct mr_op_run {
      * iterators. */
     int (*open)(struct mr_op_iter *it, const struct mr_op_ctx *ctx, mr_error *err);
     int (*pull)(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err);
-    /*
-     * Its state, and inputs but for `input` (engine/state.h); it is restored into an iterator that
-     * was just opened. NULL, also close: nothing to do.
-     */
+    /* Its state, and inputs but for `input` (engine/state.h); it is restored into an iterator that
+     * was just opened. NULL, also close: nothing to do. */
     int (*state)(struct mr_op_iter *it, struct mr_state *s, mr_error *err);
     void (*close)(struct mr_op_iter *it);
     bool whole_split; /* a source that is one split as a whole */
@@ -137,28 +135,22 @@ static inline uint64_t mr_op_child_path(uint64_t path, uint32_t i)
 /* Put "map (step 2), element 17: " in front of @err, without the number where it sees a part only;
  * returns @rc. */
 int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *err);
-/*
- * The same of what was made of row @row of @block: with the record that it comes from, if that is
- * known. The next pull goes on behind it, whatever the error says: MR_PASSED.
- */
+/* The same of what was made of row @row of @block: with the record that it comes from, if that is
+ * known. The next pull goes on behind it, whatever the error says: MR_PASSED. */
 int mr_op_fail_row(const struct mr_op_iter *it, uint64_t element, const mr_block *block,
                    uint32_t row, int rc, mr_error *err);
 /* The same without a place. */
 int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err);
-/*
- * Whether an error stands in the place of an element or a file: the pull that gave it went past
+/* Whether an error stands in the place of an element or a file: the pull that gave it went past
  * that element, and the next one goes on behind it. It does if it says something about the element;
  * if it says something else (memory, a lost connection, a read that has failed, a fault of ours),
- * where it is MR_PASSED. Others leave everything where it is: the next pull may meet them again.
- */
+ * where it is MR_PASSED. Others leave everything where it is: the next pull may meet them again. */
 bool mr_op_element_failed(int rc, const mr_error *err);
 /* Whether it says something about an element or a file: it would fail anywhere. */
 bool mr_op_element_is_bad(int rc, const mr_error *err);
-/*
- * Among the traits of errors, inside of the engine only. UNCOUNTED, of an element's: nobody knows
+/* Among the traits of errors, inside of the engine only. UNCOUNTED, of an element's: nobody knows
  * for how many elements it stands. PASSED: it stands in the place of one that failed for another
- * reason than what it is.
- */
+ * reason than what it is. */
 #define MR_UNCOUNTED (1u << 30)
 #define MR_PASSED (1u << 29)
 /* The next pull goes on behind the element. */
@@ -168,21 +160,15 @@ void mr_op_mark_uncounted(int rc, mr_error *err);
 bool mr_op_is_uncounted(int rc, const mr_error *err);
 /* An error that stands for one element. */
 bool mr_op_has_place(int rc, const mr_error *err);
-/*
- * @it, which pairs elements by their places, gives @err, which is uncounted, and goes on no more:
- * all pulls behind it give an error that says why.
- */
+/* @it, which pairs elements by their places, gives @err, which is uncounted, and goes on no more:
+ * all pulls behind it give an error that says why. */
 void mr_op_places_lost(struct mr_op_iter *it, const mr_error *err);
-/*
- * Give the error at the next pull, or, where `waiting` is set, when that is 0: pulls before then
+/* Give the error at the next pull, or, where `waiting` is set, when that is 0: pulls before then
  * take nothing from the input. MR_END and MR_TIMEOUT need no keeping: they are found again. One
- * that is MR_PERMANENT is given ever after. Returns MR_OK.
- */
+ * that is MR_PERMANENT is given ever after. Returns MR_OK. */
 int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err);
-/*
- * The end of a pull that gathers: rows of @rows as asked for, @rc and @failure behind them. Without
- * rows, @rc itself.
- */
+/* The end of a pull that gathers: rows of @rows as asked for, @rc and @failure behind them. Without
+ * rows, @rc itself. */
 int mr_op_give(struct mr_op_iter *it, const struct mr_pull *pull, struct mr_gather *rows, int rc,
                const mr_error *failure, mr_block **ret, mr_error *err);
 /* MR_OK, MR_ECANCELED, or MR_TIMEOUT when the deadline has passed or the pull was interrupted. */

@@ -1,9 +1,6 @@
-/*
- * The plan: what is rearranged after validation and before running. Only one thing is: adjacent
+/* The plan: what is rearranged after validation and before running. Only one thing is: adjacent
  * maps that run the same way become one. It changes neither values nor order, and errors still name
- * the tensor operator.
- */
-#include "base/base.h"
+ * the tensor operator. */
 #include "dataset/operator.h"
 #include "engine/env.h"
 #include "ops/kernel.h"

@@ -71,11 +71,9 @@ static void stop_threads(void)
     pool.stop = false;
 }
 
-/*
- * fork: the threads and what they work on stay with the parent. A child begins with an empty pool,
+/* fork: the threads and what they work on stay with the parent. A child begins with an empty pool,
  * whatever was open; what the parent opened is never closed there. The locks are taken across
- * fork(), so that the child finds them free.
- */
+ * fork(), so that the child finds them free. */
 static void before_fork(void)
 {
     mr_mutex_lock(&pool.life);
@@ -119,7 +117,7 @@ int mr_pool_acquire(mr_error *err)
     MR_LOCK(&pool.life);
     if (pool.users == 0) {
         uint32_t cores = mr_machine_cores();
-        uint32_t wanted = cores < THREADS_MAX ? cores : THREADS_MAX;
+        uint32_t wanted = MR_MIN(cores, THREADS_MAX);
 
         while (pool.nthreads < wanted && rc == MR_OK) {
             rc = mr_thread_start(&pool.threads[pool.nthreads], "mr-pool", pool_main, NULL, err);

@@ -1,8 +1,6 @@
-/*
- * Running finished functions (mr_function) on blocks. The graph form itself lives in src/dataset/;
+/* Running finished functions (mr_function) on blocks. The graph form itself lives in src/dataset/;
  * here it is compiled into a plan once (dead nodes dropped, elementwise chains run tile by tile in
- * L1) and run on n rows.
- */
+ * L1) and run on n rows. */
 #pragma once
 
 #include "element/block.h"

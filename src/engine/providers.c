@@ -47,12 +47,10 @@ static uint64_t takes(const mr_dataset *ds)
     return size->kind == MR_ATTR_INT && size->i > 0 ? (uint64_t)size->i : 0;
 }
 
-/*
- * A source of @elements. A split is one element while there are few; of more, a split is a run of
+/* A source of @elements. A split is one element while there are few; of more, a split is a run of
  * them: handing out has a price for each few thousand splits (a write to the store), and must not
  * set the pace of a source of cheap elements. @per of them go into an element of the whole graph;
- * 0: not known.
- */
+ * 0: not known. */
 static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t elements, uint64_t per,
                mr_error *err)
 {

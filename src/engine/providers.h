@@ -1,8 +1,6 @@
-/*
- * Split providers: the places of a graph where DYNAMIC sharding cuts it. A source whose elements
+/* Split providers: the places of a graph where DYNAMIC sharding cuts it. A source whose elements
  * have indices is one; a zip or a concatenation of such sources is one provider, so that what
- * belongs together stays together. Pure.
- */
+ * belongs together stays together. Pure. */
 #pragma once
 
 #include "engine/env.h"

@@ -19,7 +19,7 @@ int mr_file_compression_parse(const char *s, size_t size, enum mr_file_compressi
     }
     return mr_error_set(err, MR_EINVAL,
                         "'%.*s' is not a compression: \"\", \"GZIP\" and \"ZLIB\" are",
-                        (int)(size < 32 ? size : 32), s);
+                        (int)(MR_MIN(size, 32)), s);
 }
 
 static int start_inflate(struct mr_record_file *f, mr_error *err)
@@ -127,10 +127,8 @@ int mr_record_file_no_room(struct mr_record_file *f, uint64_t offset, const stru
     return rc;
 }
 
-/*
- * One call of inflate(). MR_END when the compressed data is over. What comes before damaged data is
- * given first: which records can be read must not depend on the size of a buffer.
- */
+/* One call of inflate(). MR_END when the compressed data is over. What comes before damaged data is
+ * given first: which records can be read must not depend on the size of a buffer. */
 static int inflate_some(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got,
                         mr_error *err)
 {
@@ -185,7 +183,7 @@ int mr_record_file_read(struct mr_record_file *f, unsigned char *to, size_t n, s
         } else {
             rc = f->at == f->end ? refill(f, err) : MR_OK;
             if (rc == MR_OK) {
-                some = some < f->end - f->at ? some : f->end - f->at;
+                some = MR_MIN(some, f->end - f->at);
                 memcpy(to + *got, f->buffer + f->at, some);
                 f->at += some;
             }

@@ -59,11 +59,9 @@ uint64_t mr_record_file_position(const struct mr_record_file *f);
 /* Go to where record @record begins, before anything was read. */
 int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t record, mr_error *err);
 
-/*
- * A format: append the next record's data to @to, or, where that is NULL, pass it over. MR_END
+/* A format: append the next record's data to @to, or, where that is NULL, pass it over. MR_END
  * after the last. Errors name file, offset and record. After one behind which the next record
- * cannot be found, and one that is `too_large`, `ended` is set and it is MR_END from then on.
- */
+ * cannot be found, and one that is `too_large`, `ended` is set and it is MR_END from then on. */
 typedef int mr_record_next(struct mr_record_file *f, size_t record_bytes_max, struct mr_buf *to,
                            mr_error *err);
 

@@ -321,8 +321,6 @@ void mr_rows_out_free(struct mr_rows_out *out)
     *out = (struct mr_rows_out){0};
 }
 
-/* ---- all of them ---- */
-
 #define CHUNK 1024u
 
 /* Up to CHUNK rows from @at on. */

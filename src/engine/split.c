@@ -135,7 +135,7 @@ static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
             }
             MR_TRY(next_range(it, err));
         }
-        struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
+        struct mr_pull below = mr_pull_rows(pull, MR_MIN(it->left, pull->rows));
         rc = mr_op_pull(it->input, &below, ret, err);
         if (rc == MR_OK) {
             return give(it, ret, err);

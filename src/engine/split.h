@@ -1,7 +1,5 @@
-/*
- * Reading a source by splits: what stands in for a provider's node when the iterator has a split
- * source. Threads: as any operator.
- */
+/* Reading a source by splits: what stands in for a provider's node when the iterator has a split
+ * source. Threads: as any operator. */
 #pragma once
 
 #include "engine/op.h"

@@ -38,10 +38,8 @@ int mr_state_error(struct mr_state *s, int *code, mr_error *failure, mr_error *e
 /* The one or the other. */
 int mr_state_block_or_error(struct mr_state *s, mr_block **block, const mr_spec *spec, int *code,
                             mr_error *failure, mr_error *err);
-/*
- * Whether the input has ended, and an error that was met and is still to be given, with a count of
- * at most @most (NULL: without); @failed = MR_OK: there is none.
- */
+/* Whether the input has ended, and an error that was met and is still to be given, with a count of
+ * at most @most (NULL: without); @failed = MR_OK: there is none. */
 int mr_state_ending(struct mr_state *s, bool *ended, uint64_t *count, uint64_t most, int *failed,
                     mr_error *failure, mr_error *err);
 /* A record within: *@mark is for its end, where all of it must have been read. */

@@ -1,5 +1,4 @@
 /* Lines of text. */
-#include "base/base.h"
 #include "engine/record_file.h"
 
 static int too_long(struct mr_record_file *f, uint64_t begin, size_t most, mr_error *err)

@@ -1,5 +1,4 @@
 /* TFRecord: framed records with checksums. */
-#include "base/base.h"
 #include "engine/crc32c.h"
 #include "engine/record_file.h"
 

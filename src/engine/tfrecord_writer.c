@@ -1,4 +1,3 @@
-#include "base/base.h"
 #include "base/limits.h"
 #include "engine/crc32c.h"
 #include "engine/record_file.h"

@@ -1,10 +1,8 @@
-/*
- * From JSON to a message, if the text has the very form that mr_pbjson_write() gives it: no spaces,
+/* From JSON to a message, if the text has the very form that mr_pbjson_write() gives it: no spaces,
  * no escapes, ASCII, members in order of their numbers and all of them known. That is what a
  * takeover reads, tens of thousands of values at a stretch, and it needs neither a tree nor a
  * lookup. Whatever looks any different, wrong values included, is left to parse.c: nothing is
- * accepted here that it would refuse, or read in another way.
- */
+ * accepted here that it would refuse, or read in another way. */
 #include "json/internal.h"
 
 #include "base/limits.h"
@@ -186,21 +184,13 @@ static int take_value(const ProtobufCFieldDescriptor *f, struct cursor *c, unsig
     case PROTOBUF_C_TYPE_FIXED64:
         ok = skip(c, '"') && take_unsigned(c, UINT64_MAX, p) && skip(c, '"');
         break;
-    case PROTOBUF_C_TYPE_BOOL:
-        ok = take_bool(c, p);
-        break;
-    case PROTOBUF_C_TYPE_ENUM:
-        ok = take_enum(c, f->descriptor, p);
-        break;
-    case PROTOBUF_C_TYPE_STRING:
-        return take_string(c, p);
-    case PROTOBUF_C_TYPE_BYTES:
-        return take_bytes(c, p);
-    case PROTOBUF_C_TYPE_MESSAGE:
-        return take_message(f->descriptor, c, depth + 1, p);
+    case PROTOBUF_C_TYPE_BOOL: ok = take_bool(c, p); break;
+    case PROTOBUF_C_TYPE_ENUM: ok = take_enum(c, f->descriptor, p); break;
+    case PROTOBUF_C_TYPE_STRING: return take_string(c, p);
+    case PROTOBUF_C_TYPE_BYTES: return take_bytes(c, p);
+    case PROTOBUF_C_TYPE_MESSAGE: return take_message(f->descriptor, c, depth + 1, p);
     case PROTOBUF_C_TYPE_FLOAT: /* rare, and full of cases: parse.c has them */
-    case PROTOBUF_C_TYPE_DOUBLE:
-        break;
+    case PROTOBUF_C_TYPE_DOUBLE: break;
     }
     return ok ? MR_OK : MR_EINVAL;
 }

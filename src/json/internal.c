@@ -73,20 +73,11 @@ static size_t utf8_sequence(const unsigned char *s, size_t n)
         return 0;
     }
     switch (s[0]) {
-    case 0xe0:
-        lo = 0xa0;
-        break;
-    case 0xed:
-        hi = 0x9f;
-        break;
-    case 0xf0:
-        lo = 0x90;
-        break;
-    case 0xf4:
-        hi = 0x8f;
-        break;
-    default:
-        break;
+    case 0xe0: lo = 0xa0; break;
+    case 0xed: hi = 0x9f; break;
+    case 0xf0: lo = 0x90; break;
+    case 0xf4: hi = 0x8f; break;
+    default: break;
     }
     if (s[1] < lo || s[1] > hi) {
         return 0;
@@ -118,7 +109,7 @@ static const char base64_digits[] =
 void json_base64_append(const unsigned char *p, size_t n, struct mr_buf *out)
 {
     for (size_t i = 0; i < n; i += 3) {
-        size_t left = n - i < 3 ? n - i : 3;
+        size_t left = MR_MIN(n - i, 3);
         uint32_t v = (uint32_t)p[i] << 16;
         char group[4];
 
@@ -188,22 +179,17 @@ size_t json_sizeof(ProtobufCType type)
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32:
     case PROTOBUF_C_TYPE_FLOAT:
-    case PROTOBUF_C_TYPE_ENUM:
-        return 4;
+    case PROTOBUF_C_TYPE_ENUM: return 4;
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SINT64:
     case PROTOBUF_C_TYPE_SFIXED64:
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return 8;
-    case PROTOBUF_C_TYPE_BOOL:
-        return sizeof(protobuf_c_boolean);
+    case PROTOBUF_C_TYPE_DOUBLE: return 8;
+    case PROTOBUF_C_TYPE_BOOL: return sizeof(protobuf_c_boolean);
     case PROTOBUF_C_TYPE_STRING:
-    case PROTOBUF_C_TYPE_MESSAGE:
-        return sizeof(void *);
-    case PROTOBUF_C_TYPE_BYTES:
-        return sizeof(ProtobufCBinaryData);
+    case PROTOBUF_C_TYPE_MESSAGE: return sizeof(void *);
+    case PROTOBUF_C_TYPE_BYTES: return sizeof(ProtobufCBinaryData);
     }
     MR_ASSERT(!"a field type that protobuf-c does not have");
     return 0;

@@ -27,10 +27,8 @@ void json_base64_append(const unsigned char *p, size_t n, struct mr_buf *out);
 /* Takes both alphabets, padded or not. @out has room for 3 * n / 4 bytes. false: not base64. */
 bool json_base64_decode(const char *s, size_t n, unsigned char *out, size_t *len);
 
-/*
- * The quick way for text in canonical form without anything unusual in it. MR_EINVAL: it is not
- * that, and nothing more is known of it. MR_EEXHAUSTED: no memory.
- */
+/* The quick way for text in canonical form without anything unusual in it. MR_EINVAL: it is not
+ * that, and nothing more is known of it. MR_EEXHAUSTED: no memory. */
 int json_parse_canonical(const ProtobufCMessageDescriptor *desc, const char *json, size_t len,
                          ProtobufCMessage **ret);
 

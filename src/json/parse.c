@@ -17,20 +17,14 @@ static int parse_message(const ProtobufCMessageDescriptor *desc, json_t *v,
 static const char *kind_of(const json_t *v)
 {
     switch (json_typeof(v)) {
-    case JSON_OBJECT:
-        return "an object";
-    case JSON_ARRAY:
-        return "an array";
-    case JSON_STRING:
-        return "a string";
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "an array";
+    case JSON_STRING: return "a string";
     case JSON_INTEGER:
-    case JSON_REAL:
-        return "a number";
+    case JSON_REAL: return "a number";
     case JSON_TRUE:
-    case JSON_FALSE:
-        return "a boolean";
-    case JSON_NULL:
-        return "null";
+    case JSON_FALSE: return "a boolean";
+    case JSON_NULL: return "null";
     }
     return "something else";
 }
@@ -244,31 +238,24 @@ static int parse_value(const ProtobufCFieldDescriptor *f, json_t *v, const struc
         return MR_OK;
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-        return parse_signed(v, place, INT64_MIN, INT64_MAX, p, err);
+    case PROTOBUF_C_TYPE_SFIXED64: return parse_signed(v, place, INT64_MIN, INT64_MAX, p, err);
     case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-        return parse_unsigned(v, place, UINT64_MAX, p, err);
+    case PROTOBUF_C_TYPE_FIXED64: return parse_unsigned(v, place, UINT64_MAX, p, err);
     case PROTOBUF_C_TYPE_FLOAT:
         MR_TRY(parse_real(v, place, (double)FLT_MAX, &d, err));
         *(float *)p = (float)d;
         return MR_OK;
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return parse_real(v, place, DBL_MAX, p, err);
+    case PROTOBUF_C_TYPE_DOUBLE: return parse_real(v, place, DBL_MAX, p, err);
     case PROTOBUF_C_TYPE_BOOL:
         if (!json_is_boolean(v)) {
             return json_invalid(place, err, "%s instead of true or false", kind_of(v));
         }
         *(protobuf_c_boolean *)p = json_is_true(v);
         return MR_OK;
-    case PROTOBUF_C_TYPE_ENUM:
-        return parse_enum(f->descriptor, v, place, p, err);
-    case PROTOBUF_C_TYPE_STRING:
-        return parse_string(v, place, p, err);
-    case PROTOBUF_C_TYPE_BYTES:
-        return parse_bytes(v, place, p, err);
-    case PROTOBUF_C_TYPE_MESSAGE:
-        return parse_message(f->descriptor, v, place, depth + 1, p, err);
+    case PROTOBUF_C_TYPE_ENUM: return parse_enum(f->descriptor, v, place, p, err);
+    case PROTOBUF_C_TYPE_STRING: return parse_string(v, place, p, err);
+    case PROTOBUF_C_TYPE_BYTES: return parse_bytes(v, place, p, err);
+    case PROTOBUF_C_TYPE_MESSAGE: return parse_message(f->descriptor, v, place, depth + 1, p, err);
     }
     return json_invalid(place, err, "field type %d is not known", (int)f->type);
 }

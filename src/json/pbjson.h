@@ -19,24 +19,18 @@
 #include <millrace/base.h>
 #include <protobuf-c/protobuf-c.h>
 
-/*
- * The number of the unknown field that holds unknown members, as the text of one JSON object: the
+/* The number of the unknown field that holds unknown members, as the text of one JSON object: the
  * highest number that protobuf allows, used by no message of ours. The field survives packing and
- * unpacking too.
- */
+ * unpacking too. */
 #define MR_PBJSON_UNKNOWN_TAG 536870911u
 
-/*
- * *@ret is one line without a newline, NUL-terminated, freed with mr_free(); @len may be NULL.
- * MR_EINVAL if a string is not UTF-8 or messages are nested too deeply, naming the field.
- */
+/* *@ret is one line without a newline, NUL-terminated, freed with mr_free(); @len may be NULL.
+ * MR_EINVAL if a string is not UTF-8 or messages are nested too deeply, naming the field. */
 int mr_pbjson_write(const ProtobufCMessage *msg, char **ret, size_t *len, mr_error *err);
 
-/*
- * Parse @json (need not be NUL-terminated) as a message of @desc. *@ret is freed with
+/* Parse @json (need not be NUL-terminated) as a message of @desc. *@ret is freed with
  * protobuf_c_message_free_unpacked(msg, NULL). MR_EINVAL says what is wrong and where
  * ("jobs[2].repetition: ..."). Accepts what the canonical form allows (numbers as strings or
- * numbers, original field names too, null for the default), except bare numbers above 2^63 - 1.
- */
+ * numbers, original field names too, null for the default), except bare numbers above 2^63 - 1. */
 int mr_pbjson_parse(const ProtobufCMessageDescriptor *desc, const char *json, size_t len,
                     ProtobufCMessage **ret, mr_error *err);

@@ -119,8 +119,7 @@ static int write_value(const ProtobufCFieldDescriptor *f, const void *p,
     case PROTOBUF_C_TYPE_BOOL:
         mr_buf_puts(out, *(const protobuf_c_boolean *)p ? "true" : "false");
         return MR_OK;
-    case PROTOBUF_C_TYPE_ENUM:
-        return write_enum(f->descriptor, *(const int *)p, place, out, err);
+    case PROTOBUF_C_TYPE_ENUM: return write_enum(f->descriptor, *(const int *)p, place, out, err);
     case PROTOBUF_C_TYPE_STRING: {
         const char *s = *(char *const *)p;
         return write_string(s == NULL ? "" : s, place, out, err);
@@ -238,11 +237,9 @@ static size_t skip_length(const ProtobufCMessageUnknownField *u)
     return 0;
 }
 
-/*
- * Members that no field was found for when the message was parsed. A message that came in binary
+/* Members that no field was found for when the message was parsed. A message that came in binary
  * form may hold anything under our private number: what is not an object, or would repeat a member,
- * is left out.
- */
+ * is left out. */
 static void write_unknown(const ProtobufCMessage *msg, const ProtobufCMessageUnknownField *u,
                           bool *first, struct mr_buf *out)
 {

@@ -1,7 +1,5 @@
-/*
- * The subcommands. Each takes the values that its options gave, a struct <name>_values, and returns
- * MR_OK, or what it failed with and @err; main.c parses, and tells the failure.
- */
+/* The subcommands. Each takes the values that its options gave, a struct <name>_values, and returns
+ * MR_OK, or what it failed with and @err; main.c parses, and tells the failure. */
 #pragma once
 
 #include <millrace/base.h>

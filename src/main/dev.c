@@ -7,7 +7,6 @@
  * Close: workers, dispatchers, etcd, in that order, so that each part can still say good-bye to the
  * next.
  */
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"

@@ -1,5 +1,4 @@
 /* millrace: one executable; the first argument says which program it is to be. */
-#include "base/base.h"
 #include "main/commands.h"
 #include "main/output.h"
 #include "main/run.h"
@@ -30,11 +29,9 @@ union values {
     struct state_values state;
 };
 
-/*
- * Signals that come while the libraries below are set up, which takes longer than anything else in
+/* Signals that come while the libraries below are set up, which takes longer than anything else in
  * a start, wait for run_prepare(). Before the first of them has run there is no libc to ask, nor a
- * sanitizer that could watch.
- */
+ * sanitizer that could watch. */
 static const uint64_t held_signals = UINT64_C(1) << (SIGTERM - 1) | UINT64_C(1) << (SIGINT - 1);
 static uint64_t signals_before;
 

@@ -1,6 +1,5 @@
 /* millrace dataset delete, millrace job delete: what was given a name goes by command. millrace job
  * show: one of them. */
-#include "base/base.h"
 #include "main/commands.h"
 #include "main/pick.h"
 #include "main/table.h"

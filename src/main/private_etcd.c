@@ -43,11 +43,9 @@ static void remove_tree(const char *path)
     }
 }
 
-/*
- * The lock of @dir, or -1 with errno (EWOULDBLOCK: it is held). Whoever sweeps may remove the
+/* The lock of @dir, or -1 with errno (EWOULDBLOCK: it is held). Whoever sweeps may remove the
  * directory between our open() and flock(): the lock counts only if the file is still the one in
- * the directory.
- */
+ * the directory. */
 static int try_lock(const char *dir)
 {
     char path[PATH_MAX + 8];

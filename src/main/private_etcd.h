@@ -35,10 +35,8 @@ struct private_etcd {
 /* Its home and the endpoints of another etcd exclude each other. NULL: not given. */
 int private_etcd_check_home(const char *endpoints, const char *work_dir, mr_error *err);
 
-/*
- * Start and wait until it answers. @work_dir may be NULL. MR_ENOTFOUND if there is no etcd program,
- * MR_EPRECOND if another process uses @work_dir.
- */
+/* Start and wait until it answers. @work_dir may be NULL. MR_ENOTFOUND if there is no etcd program,
+ * MR_EPRECOND if another process uses @work_dir. */
 int private_etcd_start(const char *work_dir, struct private_etcd **ret, mr_error *err);
 
 /* Call when a child ended, and now and then: an etcd that died is started again at the same

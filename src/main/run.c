@@ -235,25 +235,16 @@ void run_stopping(struct run *run)
 static int exit_status(const mr_error *err)
 {
     switch (err->code) {
-    case MR_OK:
-        return 0;
-    case MR_EINVAL:
-        return 2;
-    case MR_ENOTFOUND:
-        return 3;
-    case MR_EUNAVAIL:
-        return 4;
+    case MR_OK: return 0;
+    case MR_EINVAL: return 2;
+    case MR_ENOTFOUND: return 3;
+    case MR_EUNAVAIL: return 4;
     case MR_EPERM:
-    case MR_EUNAUTH:
-        return 5;
-    case MR_EPRECOND:
-        return 6;
-    case MR_EDEADLINE:
-        return 124;
-    case MR_ECANCELED:
-        return 130;
-    default:
-        return 1;
+    case MR_EUNAUTH: return 5;
+    case MR_EPRECOND: return 6;
+    case MR_EDEADLINE: return 124;
+    case MR_ECANCELED: return 130;
+    default: return 1;
     }
 }
 

@@ -28,10 +28,8 @@ struct run {
 int run_prepare(const struct run_options *opts, const char *component, struct run *ret,
                 mr_error *err);
 
-/*
- * Write {"address":...,"pid":...} and a newline to --ready-fd, if given, and close it (0 in @opts
- * from then on). @etcd (the private one) and @metrics (the address) may be NULL.
- */
+/* Write {"address":...,"pid":...} and a newline to --ready-fd, if given, and close it (0 in @opts
+ * from then on). @etcd (the private one) and @metrics (the address) may be NULL. */
 int run_ready(struct run_options *opts, const char *address, const char *etcd, const char *metrics,
               mr_error *err);
 
@@ -41,10 +39,8 @@ int run_tell_parent(struct run_options *opts, json_t *doc, mr_error *err);
 
 enum run_event { RUN_TIME, RUN_CHILD, RUN_STOP };
 
-/*
- * Wait at most @timeout_ms for a child's end or the end of this program. Called every few seconds:
- * freed memory is given back in here.
- */
+/* Wait at most @timeout_ms for a child's end or the end of this program. Called every few seconds:
+ * freed memory is given back in here. */
 enum run_event run_wait(struct run *run, int timeout_ms);
 
 /* MR_ECANCELED: SIGTERM or SIGINT has come, and was not read by run_wait() yet: for waits while
@@ -55,9 +51,7 @@ int run_check_stop(mr_error *err);
  * minute. */
 void run_stopping(struct run *run);
 
-/*
- * {"error":...,"code":...} to --ready-fd if @opts (may be NULL) has one that run_ready() did not
+/* {"error":...,"code":...} to --ready-fd if @opts (may be NULL) has one that run_ready() did not
  * use, so that who started this program tells it; otherwise "millrace NAME: message" on stderr.
- * Returns the exit status.
- */
+ * Returns the exit status. */
 int run_fail(const char *program, struct run_options *opts, const mr_error *err);

@@ -48,11 +48,9 @@ struct state_source {
     bool with_parts;    /* keep the values of definitions, which may be large */
 };
 
-/*
- * All keys at or (with @prefix) below @key, relative to the root. MR_EUNAVAIL: nobody answered in
+/* All keys at or (with @prefix) below @key, relative to the root. MR_EUNAVAIL: nobody answered in
  * time; MR_EINVAL: no such name for a cluster. None is no error. *@ret is freed with state_free(),
- * whatever came of it; zero it before.
- */
+ * whatever came of it; zero it before. */
 int state_read(const struct state_source *from, const char *key, bool prefix, struct state *ret,
                mr_error *err);
 /* One more key, in order; everything is copied. For tests, too. */
@@ -108,11 +106,9 @@ struct state_report {
     struct state_findings left_over; /* what the next leader deletes */
 };
 
-/*
- * Judge @state, which holds all keys of a cluster. Problems are no error of this function: < 0
+/* Judge @state, which holds all keys of a cluster. Problems are no error of this function: < 0
  * means that it could not judge. *@ret is freed with state_report_free(), whatever came of it; zero
- * it before.
- */
+ * it before. */
 int state_check(const struct state *state, struct state_report *ret, mr_error *err);
 void state_report_free(struct state_report *report);
 MR_AUTO_DEFINE(struct state_report, state_report_free)

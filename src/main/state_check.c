@@ -1,11 +1,8 @@
-/*
- * Judging a stored state: first each key by itself (is it a key, does the value parse, may it have
+/* Judging a stored state: first each key by itself (is it a key, does the value parse, may it have
  * a lease, do its stamps come from an epoch that committed), then the parts of definitions, then
  * all records together, as the next leader would take them over (dispatcher/core). A record that
  * the core refuses is noted and left out, and the rest is tried again, so that one bad record does
- * not hide the others; what refers to it is then left over.
- */
-#include "base/base.h"
+ * not hide the others; what refers to it is then left over. */
 #include "base/map.h"
 #include "coord/records.pb-c.h"
 #include "dispatcher/core/core.h"
@@ -273,7 +270,7 @@ static size_t named_key(const struct check *c, const char *message, const char *
     for (size_t i = 0; i < c->state->count && message[0] == '\''; i++) {
         size_t n = strlen(c->state->keys[i].key);
 
-        n = n < NAMED_BYTES ? n : NAMED_BYTES;
+        n = MR_MIN(n, NAMED_BYTES);
         if (!c->bad[i] && strncmp(message + 1, c->state->keys[i].key, n) == 0 &&
             strncmp(message + 1 + n, "': ", 3) == 0) {
             *rest = message + 1 + n + 3;

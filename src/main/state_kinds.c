@@ -1,5 +1,4 @@
 /* Every kind of key there is, in one table: its message and how to say it in a line. */
-#include "base/base.h"
 #include "base/clock.h"
 #include "coord/records.pb-c.h"
 #include "dispatcher/core/keys.h"

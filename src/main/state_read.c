@@ -1,9 +1,6 @@
-/*
- * Reading all keys of a cluster at one revision: the first page says which, the others ask for that
+/* Reading all keys of a cluster at one revision: the first page says which, the others ask for that
  * one. A revision that is compacted meanwhile means to begin again; a store that does not answer is
- * asked again until the time is over.
- */
-#include "base/base.h"
+ * asked again until the time is over. */
 #include "base/clock.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
@@ -145,8 +142,7 @@ static int ask(struct reader *r, struct mr_bytes key, struct mr_bytes end, int64
     mr_mutex_init(&p.lock);
     mr_cond_init(&p.changed);
     r->from->store->ops->range(r->from->store, key, end, r->state->revision, limit,
-                               false /* keys only */, left_ms < ANSWER_MS ? left_ms : ANSWER_MS,
-                               on_page, &p);
+                               false /* keys only */, MR_MIN(left_ms, ANSWER_MS), on_page, &p);
     mr_mutex_lock(&p.lock);
     while (!p.done) {
         mr_cond_wait(&p.changed, &p.lock); /* the store keeps the time */

@@ -1,5 +1,4 @@
 /* The state for people and for programs. */
-#include "base/base.h"
 #include "main/output.h"
 #include "main/state.h"
 

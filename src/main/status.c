@@ -1,6 +1,5 @@
 /* millrace status: what a cluster is doing, as tables for people or as one JSON document for
  * programs. */
-#include "base/base.h"
 #include "main/commands.h"
 #include "main/table.h"
 #include "options/programs.h"

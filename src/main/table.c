@@ -58,11 +58,9 @@ static void append_flat(json_t *object, size_t bytes_max, struct mr_buf *cell)
     }
 }
 
-/*
- * One value, at most @bytes_max: a string without its quotes, a list of strings with commas, an
+/* One value, at most @bytes_max: a string without its quotes, a list of strings with commas, an
  * object of plain values as "name value, name value", nothing for what is empty, otherwise JSON.
- * Control characters must not reach a terminal.
- */
+ * Control characters must not reach a terminal. */
 static void cell_text(json_t *v, size_t bytes_max, struct mr_buf *cell)
 {
     size_t i;
@@ -212,7 +210,7 @@ static void render_table(json_t *rows, const char *title, unsigned depth, struct
         json_array_foreach(rows, i, row)
         {
             cell_text(json_object_get(row, names[c]), CELL_BYTES_MAX, &cell);
-            widths[c] = cell.len > widths[c] ? cell.len : widths[c];
+            widths[c] = MR_MAX(cell.len, widths[c]);
         }
     }
     mr_buf_printf(out, "\n%s (%zu)\n", title, json_array_size(rows));

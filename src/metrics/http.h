@@ -8,7 +8,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "metrics/metrics.h"
 
 typedef struct mr_http mr_http;
@@ -25,12 +24,10 @@ struct mr_http_options {
     void *ctx;
 };
 
-/*
- * Take the address: "host:port", port 0: any; an IPv6 address in brackets. Whoever connects waits
+/* Take the address: "host:port", port 0: any; an IPv6 address in brackets. Whoever connects waits
  * until mr_http_start(). MR_EINVAL: that is not an address; MR_EUNAVAIL: it is taken, or not this
  * host's. *@ret is freed with mr_http_free(). @address NULL: nobody asks, and *@ret is NULL, which
- * all of these take.
- */
+ * all of these take. */
 int mr_http_open(const char *address, mr_http **ret, mr_error *err);
 /* "host:port" with the port that was bound. Lent until the end. */
 const char *mr_http_address(const mr_http *h);

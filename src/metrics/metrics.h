@@ -43,10 +43,8 @@ typedef struct mr_metrics mr_metrics;
 mr_metrics *mr_metrics_new(void); /* NULL: out of memory */
 void mr_metrics_free(mr_metrics *m);
 
-/*
- * A sample of a metric without labels, with one, with two. Equal labels add up. Running out of
- * memory is told by mr_metrics_render().
- */
+/* A sample of a metric without labels, with one, with two. Equal labels add up. Running out of
+ * memory is told by mr_metrics_render(). */
 void mr_metrics_add(mr_metrics *m, enum mr_metric metric, double value);
 void mr_metrics_add1(mr_metrics *m, enum mr_metric metric, const char *label, double value);
 void mr_metrics_add2(mr_metrics *m, enum mr_metric metric, const char *label1, const char *label2,

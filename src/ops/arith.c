@@ -1,5 +1,4 @@
 /* Arithmetic on numbers of one dtype. Ints wrap: they are computed in an unsigned type. */
-#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 
@@ -34,12 +33,8 @@ SIGNED(abs, MR_UNARY_WIDE, ((a >> (sizeof a * 8 - 1)) != 0 ? 0 - a : a),
                  : a));
 SIGNED(sign, MR_UNARY, ((a > 0) - (a < 0)), (a > 0 ? 1 : a < 0 ? -1 : a));
 
-/* ---- division ---- */
-
-/*
- * Ints are looked at one by one: a divisor of 0 is an error, and the smallest int divided by -1
- * would trap. @by_minus_one sees the dividend as `wide`, in which negation wraps.
- */
+/* Ints are looked at one by one: a divisor of 0 is an error, and the smallest int divided by -1
+ * would trap. @by_minus_one sees the dividend as `wide`, in which negation wraps. */
 #define INT_DIVIDE_BODY(S, W, N, is_minus_one, by_minus_one, expr)                                 \
     {                                                                                              \
         S *restrict z = out;                                                                       \
@@ -103,8 +98,6 @@ static int infer_div(struct mr_kernel_infer *it, mr_error *err)
 
 MR_LOOPS(div, MR_EACH_NUMBER(MR_LOOP_ENTRY, div, ));
 MR_ELEMENTWISE(div, 2, 0, MR_SET_NUMBERS, .infer = infer_div, .loops = div_loops);
-
-/* ---- powers ---- */
 
 #define INT_POW(tag, S, W)                                                                         \
     MR_LOOP_HEAD(pow, tag)                                                                         \

@@ -1,6 +1,5 @@
 /* assert: a tensor as it is, where a condition holds; an error of one's own wording where it does
  * not. */
-#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/tensor.h"
 

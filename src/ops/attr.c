@@ -116,24 +116,15 @@ bool mr_dtype_is_int(unsigned dtype)
 static const char *set_name(uint32_t set)
 {
     switch (set) {
-    case MR_SET_SIGNED | MR_SET_FLOATS:
-        return "a signed number";
-    case MR_SET_INTS:
-        return "an int";
-    case MR_SET_FLOATS:
-        return "a float";
-    case MR_SET_NUMBERS:
-        return "a number";
-    case MR_SET_NUMBERS | MR_SET(MR_BOOL):
-        return "a number or bool";
-    case MR_SET_INDEX:
-        return "int32 or int64";
-    case MR_SET(MR_BOOL):
-        return "bool";
-    case MR_SET(MR_STRING):
-        return "a string";
-    default:
-        return "another dtype";
+    case MR_SET_SIGNED | MR_SET_FLOATS: return "a signed number";
+    case MR_SET_INTS: return "an int";
+    case MR_SET_FLOATS: return "a float";
+    case MR_SET_NUMBERS: return "a number";
+    case MR_SET_NUMBERS | MR_SET(MR_BOOL): return "a number or bool";
+    case MR_SET_INDEX: return "int32 or int64";
+    case MR_SET(MR_BOOL): return "bool";
+    case MR_SET(MR_STRING): return "a string";
+    default: return "another dtype";
     }
 }
 

@@ -1,9 +1,6 @@
-/*
- * cast: numbers and bools into each other. Floats lose their fraction; what does not fit saturates,
+/* cast: numbers and bools into each other. Floats lose their fraction; what does not fit saturates,
  * which C leaves undefined; NaN gives 0. float64 becomes float16 by way of float32, as in NumPy's
- * and TensorFlow's kernels.
- */
-#include "base/base.h"
+ * and TensorFlow's kernels. */
 #include "ops/attr.h"
 #include "ops/loops.h"
 

@@ -1,5 +1,4 @@
 /* Comparisons, which give bool, and select, which takes one. Strings compare by bytes. */
-#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 
@@ -25,8 +24,6 @@ ORDER(greater_equal, (a >= b));
 EQUALITY(equal, (a == b), );
 EQUALITY(not_equal, (a != b), !);
 
-/* ---- select ---- */
-
 #define SELECT_LOOP(tag, T)                                                                        \
     MR_LOOP_HEAD(select, tag)                                                                      \
     {                                                                                              \
@@ -49,16 +46,11 @@ SELECT_LOOP(bytes, struct mr_string)
 static mr_kernel_loop select_loop(struct mr_attrs attrs, const uint8_t *dtypes)
 {
     switch (mr_value_width(dtypes[1])) {
-    case 1:
-        return select_8;
-    case 2:
-        return select_16;
-    case 4:
-        return select_32;
-    case 8:
-        return select_64;
-    default:
-        return dtypes[1] == MR_STRING ? select_bytes : NULL;
+    case 1: return select_8;
+    case 2: return select_16;
+    case 4: return select_32;
+    case 8: return select_64;
+    default: return dtypes[1] == MR_STRING ? select_bytes : NULL;
     }
 }
 
@@ -70,8 +62,6 @@ static int infer_select(struct mr_kernel_infer *it, mr_error *err)
 }
 
 MR_ELEMENTWISE(select, 3, 0, 0, .infer = infer_select, .loop = select_loop);
-
-/* ---- clip_by_value ---- */
 
 #define CLIP(tag, dtype, S, W, N, LD, ST, name, ...)                                               \
     MR_LOOP_HEAD(name, tag)                                                                        \

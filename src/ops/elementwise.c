@@ -9,10 +9,8 @@ struct work {
     struct mr_output out;
 };
 
-/*
- * One row whose inputs have other shapes than the result: runs along the innermost axes, as long as
- * every input either goes on or stands still there, and an odometer for the axes outside.
- */
+/* One row whose inputs have other shapes than the result: runs along the innermost axes, as long as
+ * every input either goes on or stands still there, and an odometer for the axes outside. */
 static size_t run_strided(const struct work *w, const struct mr_tensor *row, int rank,
                           const int64_t *dims, unsigned char *out, mr_error *err)
 {

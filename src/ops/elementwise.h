@@ -1,8 +1,6 @@
-/*
- * Elementwise kernels: one eval for all of them. It finds the loop of the dtypes, broadcasts, and
+/* Elementwise kernels: one eval for all of them. It finds the loop of the dtypes, broadcasts, and
  * runs it over as much at a time as the shapes allow; in the common case (FIXED columns of one
- * shape, scalars) that is everything.
- */
+ * shape, scalars) that is everything. */
 #pragma once
 
 #include "ops/tensor.h"

@@ -1,8 +1,6 @@
-/*
- * parse_example: tf.Example records to one column a feature. The records of all rows are scanned
+/* parse_example: tf.Example records to one column a feature. The records of all rows are scanned
  * once, which finds where each feature lies; then each feature is checked and read into its column.
  */
-#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/example_config.h"
 
@@ -52,8 +50,6 @@ static int infer(struct mr_kernel_infer *it, mr_error *err)
     it->nout = config->n;
     return fill_specs(config, &it->in[0], it->out, err);
 }
-
-/* ---- running ---- */
 
 struct parsing {
     const struct mr_example_config *config;
@@ -221,10 +217,8 @@ static uint64_t records_of_row(const struct parsing *p, uint32_t row)
     return p->input->fixed ? p->input->per_row : (uint64_t)p->input->row_dims[row];
 }
 
-/*
- * Of a feature of any length: how many values each record has (@counts), and the dims of each row.
- * The records of a row are as long as the longest of them.
- */
+/* Of a feature of any length: how many values each record has (@counts), and the dims of each row.
+ * The records of a row are as long as the longest of them. */
 static int measure_sequence(struct parsing *p, size_t i, uint64_t *counts, int64_t *dims,
                             mr_error *err)
 {
@@ -337,12 +331,10 @@ static int read_feature(struct parsing *p, size_t i, struct mr_owned_column *col
     return rc;
 }
 
-/*
- * The first row that fails is wanted, but features are read one after the other: when feature i
+/* The first row that fails is wanted, but features are read one after the other: when feature i
  * fails at row k, only rows before k are of interest for the features behind it. The executor asks
  * again for those rows, so it is enough that the row named has failed and that all rows before it
- * are looked at in the end.
- */
+ * are looked at in the end. */
 static int read_features(struct parsing *p, struct mr_owned_column *out, mr_error *err)
 {
     struct mr_owned_column *made = mr_calloc(p->config->n, sizeof *made);

@@ -1,7 +1,6 @@
 /* parse_example: what its attributes say of the features, checked. Pure. */
 #pragma once
 
-#include "base/base.h"
 #include "ops/example_wire.h"
 
 struct mr_example_feature {

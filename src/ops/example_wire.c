@@ -61,16 +61,11 @@ static bool read_field(struct reader *r, struct field *f)
     f->number = (uint32_t)(tag >> 3);
     f->type = (uint32_t)(tag & 7);
     switch (f->type) {
-    case WIRE_VARINT:
-        return read_varint(r, &f->varint);
-    case WIRE_64:
-        return read_bytes(r, 8, &f->bytes);
-    case WIRE_BYTES:
-        return read_varint(r, &n) && read_bytes(r, n, &f->bytes);
-    case WIRE_32:
-        return read_bytes(r, 4, &f->bytes);
-    default:
-        return false; /* groups went out of use before tf.Example was made */
+    case WIRE_VARINT: return read_varint(r, &f->varint);
+    case WIRE_64: return read_bytes(r, 8, &f->bytes);
+    case WIRE_BYTES: return read_varint(r, &n) && read_bytes(r, n, &f->bytes);
+    case WIRE_32: return read_bytes(r, 4, &f->bytes);
+    default: return false; /* groups went out of use before tf.Example was made */
     }
 }
 
@@ -137,8 +132,6 @@ int mr_example_scan(struct mr_string record,
 {
     return scan_messages(record, record, 1 /* Example, Features */, entry, ctx, err);
 }
-
-/* ---- lists ---- */
 
 /* Receives values; NULL pointers: only count. */
 struct sink {
@@ -216,8 +209,7 @@ static bool read_values(enum mr_feature_kind kind, const struct field *f, struct
         }
         return f->type == WIRE_BYTES && read_packed_ints(f->bytes, s);
     case MR_FEATURE_NONE:
-    default:
-        return false;
+    default: return false;
     }
 }
 

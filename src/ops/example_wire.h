@@ -30,9 +30,7 @@ int mr_example_scan(struct mr_string record,
 int mr_feature_count(struct mr_string feature, enum mr_feature_kind *kind, uint64_t *count,
                      mr_error *err);
 
-/*
- * The values of a feature that mr_feature_count() has accepted, @count of @kind: struct mr_string
- * (pointing into the record), float or int64_t.
- */
+/* The values of a feature that mr_feature_count() has accepted, @count of @kind: struct mr_string
+ * (pointing into the record), float or int64_t. */
 void mr_feature_read(struct mr_string feature, enum mr_feature_kind kind, uint64_t count,
                      void *out);

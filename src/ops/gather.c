@@ -1,5 +1,4 @@
 /* Operators that look at positions: gather, one_hot, argmax, argmin. */
-#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/move.h"
@@ -91,8 +90,7 @@ static int64_t any_index(const struct mr_tensor *t, uint64_t i)
     }
     switch (t->dtype) {
         MR_EACH_INT(INDEX, )
-    default:
-        return -1;
+    default: return -1;
     }
 #undef INDEX
 }

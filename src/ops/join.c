@@ -1,5 +1,4 @@
 /* Joining and cutting tensors along an axis: concat, stack, unstack. */
-#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 

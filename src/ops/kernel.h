@@ -79,11 +79,9 @@ struct mr_kernel_attr {
 
 #define MR_KERNEL_ATTRS_MAX 8
 
-/*
- * The inner loop of an elementwise kernel over numbers: out[i] = f(in[0][i * step[0]], ...), step 0
+/* The inner loop of an elementwise kernel over numbers: out[i] = f(in[0][i * step[0]], ...), step 0
  * or 1. Nothing overlaps. Returns @n, or the index of the first value that failed, with @err set;
- * what it wrote is then undefined.
- */
+ * what it wrote is then undefined. */
 typedef size_t (*mr_kernel_loop)(size_t n, void *out, const void *const *in, const uint8_t *step,
                                  mr_error *err);
 
@@ -95,14 +93,11 @@ struct mr_kernel {
     int32_t max_inputs;
     uint32_t dtypes; /* not 0: the inputs have one dtype, which is in this set (MR_SET()) */
     uint8_t result;  /* not 0: the dtype of the result, whatever infer makes of it */
-    /*
-     * Optional: what the fields above do not say. Checks attributes and inputs; the result specs.
+    /* Optional: what the fields above do not say. Checks attributes and inputs; the result specs.
      * MR_EINVAL says which argument and why; TF's dtype rules (no promotion). For an elementwise
-     * kernel the shapes of the inputs have been broadcast to out[0].
-     */
+     * kernel the shapes of the inputs have been broadcast to out[0]. */
     int (*infer)(struct mr_kernel_infer *it, mr_error *err);
-    /*
-     * Fill @out[0..nout) with columns of @rows rows, in new or shared buffers (owner[] set, one
+    /* Fill @out[0..nout) with columns of @rows rows, in new or shared buffers (owner[] set, one
      * reference each). On failure *@bad_row is a row that failed, out[] is untouched and err says
      * why. Rows before it may have failed too: the executor calls again for those, until they pass.
      */
@@ -111,11 +106,9 @@ struct mr_kernel {
                 mr_error *err);
     /* For mr_rows_eval(): write the values of one result of one row. */
     int (*fill)(const struct mr_row *row, struct mr_result *out, mr_error *err);
-    /*
-     * Optional, for mr_rows_eval(): dims that depend on the values of a row (infer leaves them
+    /* Optional, for mr_rows_eval(): dims that depend on the values of a row (infer leaves them
      * unknown). @spec is what infer said; fill in the dims that are unknown in it. The rank must be
-     * known.
-     */
+     * known. */
     int (*dims)(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err);
     /* Optional: work that depends on attributes only (tables, parsed configuration). */
     int (*prepare)(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err);
@@ -152,11 +145,9 @@ const struct mr_kernel *mr_kernel_find(const char *name);
 /* All of them, sorted by name. */
 const struct mr_kernel *const *mr_kernel_list(size_t *n);
 
-/*
- * Check the number of inputs, the names and kinds of the attributes (each is sound by itself, as
+/* Check the number of inputs, the names and kinds of the attributes (each is sound by itself, as
  * mr_attrs_copy() has seen to) and the dtypes; then infer. The
- * error does not name the operator: its caller does. On failure @out is undefined.
- */
+ * error does not name the operator: its caller does. On failure @out is undefined. */
 int mr_kernel_infer(const struct mr_kernel *kernel, const struct mr_attr *attrs, size_t nattrs,
                     const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out, size_t cap,
                     size_t *nout, mr_error *err);

@@ -3,10 +3,8 @@
 
 #include <locale.h>
 
-/*
- * (locale_t)0 if there is no memory; else the caller's, for freelocale(). The C library has this
- * one ready: nothing is allocated.
- */
+/* (locale_t)0 if there is no memory; else the caller's, for freelocale(). The C library has this
+ * one ready: nothing is allocated. */
 static inline locale_t mr_c_locale_new(void)
 {
     return newlocale(LC_ALL_MASK, "C", (locale_t)0);

@@ -1,8 +1,5 @@
-/*
- * lookup_place: the place of each value in a list of keys, by a hash table that is made once a
- * program. And string_to_hash_bucket, which uses the same hash for what stands in no list.
- */
-#include "base/base.h"
+/* lookup_place: the place of each value in a list of keys, by a hash table that is made once a
+ * program. And string_to_hash_bucket, which uses the same hash for what stands in no list. */
 #include "base/hash.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
@@ -160,8 +157,6 @@ MR_ROWS_KERNEL(lookup_place, 1, 1, 0, .result = MR_INT64, .infer = infer_places,
                .attr_table = {{"int_keys", MR_ATTR_INTS, true},
                               {"keys", MR_ATTR_STRINGS, true},
                               {"oov_buckets", MR_ATTR_INT, true}});
-
-/* ---- string_to_hash_bucket ---- */
 
 static int infer_bucket(struct mr_kernel_infer *it, mr_error *err)
 {

@@ -1,5 +1,4 @@
 /* Tensors whose shape is a value: fill, range_tensor. And matmul. */
-#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/move.h"
@@ -88,8 +87,7 @@ static int count_steps(const struct mr_tensor *in, uint64_t *ret, mr_error *err)
     switch (in[0].dtype) {
         MR_EACH_INT(INT_STEPS, )
         MR_EACH_FLOAT(FLOAT_STEPS, )
-    default:
-        return mr_error_set(err, MR_EINTERNAL, "dtype %u", in[0].dtype);
+    default: return mr_error_set(err, MR_EINTERNAL, "dtype %u", in[0].dtype);
     }
 }
 
@@ -123,8 +121,7 @@ static int fill_range(const struct mr_row *row, struct mr_result *out, mr_error 
 {
     switch (out->dtype) {
         MR_EACH_NUMBER(RANGE_FILL, )
-    default:
-        return mr_error_set(err, MR_EINTERNAL, "dtype %u", out->dtype);
+    default: return mr_error_set(err, MR_EINTERNAL, "dtype %u", out->dtype);
     }
 }
 

@@ -20,21 +20,11 @@ static void copy_run(unsigned char *out, const unsigned char *in, int64_t stride
         memcpy(out + i * (W), in, (W));                                                            \
     }
     switch (width) {
-    case 1:
-        RUN(1)
-        break;
-    case 2:
-        RUN(2)
-        break;
-    case 4:
-        RUN(4)
-        break;
-    case 8:
-        RUN(8)
-        break;
-    default:
-        RUN(width)
-        break;
+    case 1: RUN(1) break;
+    case 2: RUN(2) break;
+    case 4: RUN(4) break;
+    case 8: RUN(8) break;
+    default: RUN(width) break;
     }
 #undef RUN
 }
@@ -57,10 +47,8 @@ void mr_result_copy(const struct mr_row *row, int64_t first, const int64_t *stri
     } while (mr_next_run(out->rank, out->dims, strides, counter, &first));
 }
 
-/*
- * The other way: value i of the input goes to place @first + i0 * strides[0] + ... of the result,
- * whose strides these are.
- */
+/* The other way: value i of the input goes to place @first + i0 * strides[0] + ... of the result,
+ * whose strides these are. */
 static void put(const struct mr_tensor *in, int64_t first, const int64_t *strides,
                 struct mr_result *out)
 {

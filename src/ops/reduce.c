@@ -5,7 +5,6 @@
  * Ints are summed in 64 bits and wrap at the end; float32 and smaller are summed in float64, in
  * eight lanes, so that the order of the sum does not depend on how many rows a block has.
  */
-#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/move.h"

@@ -1,9 +1,6 @@
-/*
- * regex_replace and regex_full_match: regular expressions of PCRE2. A pattern that takes too long
- * on a string is an error of that element, not a thread that hangs.
- */
+/* regex_replace and regex_full_match: regular expressions of PCRE2. A pattern that takes too long
+ * on a string is an error of that element, not a thread that hangs. */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "base/base.h"
 #include "base/buf.h"
 #include "base/limits.h"
 #include "ops/attr.h"
@@ -144,8 +141,6 @@ static int infer_regex(struct mr_kernel_infer *it, mr_error *err)
     (void)pcre2_pattern_info(re->code, PCRE2_INFO_CAPTURECOUNT, &groups);
     return rewrite != NULL ? check_rewrite(rewrite, groups, err) : MR_OK;
 }
-
-/* ---- matching ---- */
 
 /* 1: there is a match at or behind @at; 0: there is none; < 0: an error. */
 static int match(const struct regex *re, struct mr_string s, size_t at, uint32_t options,

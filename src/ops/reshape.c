@@ -1,8 +1,5 @@
-/*
- * Operators that keep all values in their order: reshape, expand_dims, squeeze, identity. The
- * result shares the buffers of the input. And those that look at shapes only: shape, size, rank.
- */
-#include "base/base.h"
+/* Operators that keep all values in their order: reshape, expand_dims, squeeze, identity. The
+ * result shares the buffers of the input. And those that look at shapes only: shape, size, rank. */
 #include "ops/attr.h"
 #include "ops/rows.h"
 
@@ -55,10 +52,8 @@ static uint64_t nonzero_count(const struct mr_leaf_spec *in)
     return n;
 }
 
-/*
- * Put the number of values that is left over into the dim that is -1. Dims of 0 on both sides are
- * left out of that count: (0, 6) as (0, -1, 3) has 2 there.
- */
+/* Put the number of values that is left over into the dim that is -1. Dims of 0 on both sides are
+ * left out of that count: (0, 6) as (0, -1, 3) has 2 there. */
 static int complete_shape(const struct mr_leaf_spec *in, struct mr_leaf_spec *out, mr_error *err)
 {
     char from[MR_SHAPE_TEXT];

@@ -1,8 +1,6 @@
-/*
- * Kernels that look at one row at a time: an eval for all of them. The shapes of the results come
+/* Kernels that look at one row at a time: an eval for all of them. The shapes of the results come
  * from the kernel's infer, called with what the shapes really are (once, if all rows agree), so
- * there is one shape function an operator.
- */
+ * there is one shape function an operator. */
 #pragma once
 
 #include "ops/tensor.h"

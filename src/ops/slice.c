@@ -1,9 +1,6 @@
-/*
- * strided_slice: x[...] in one operator. Entry i of begin, end and strides is an index, a range,
+/* strided_slice: x[...] in one operator. Entry i of begin, end and strides is an index, a range,
  * "...", or a new axis, as bit i of the masks says; the spec is resolved against a shape first,
- * then it is a copy by strides.
- */
-#include "base/base.h"
+ * then it is a copy by strides. */
 #include "ops/attr.h"
 #include "ops/move.h"
 

@@ -1,6 +1,5 @@
 /* string_split: a scalar string as the vector of its parts. The parts are views of it until the
  * column is gathered. */
-#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 

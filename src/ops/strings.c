@@ -4,7 +4,6 @@
  *
  * Numbers are read in the C locale: the process may have set any other.
  */
-#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/locale.h"
 #include "ops/loops.h"

@@ -29,8 +29,6 @@ const struct mr_kernel *const *mr_kernel_list(size_t *n)
     return kernels;
 }
 
-/* ---- checking attributes ---- */
-
 static int check_attr(const struct mr_kernel_attr *table, const struct mr_attr *a, mr_error *err)
 {
     for (; table->name != NULL; table++) {

@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "ops/kernel.h"
 
 struct mr_string {

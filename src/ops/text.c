@@ -3,7 +3,6 @@
  *
  * Numbers are written in the C locale: printf() would use the decimal point of the process's.
  */
-#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/locale.h"
 #include "ops/loops.h"
@@ -57,16 +56,14 @@ static int print_value(char text[NUMBER_TEXT], const struct mr_tensor *t, uint64
     case dtype:                                                                                    \
         return snprintf(text, NUMBER_TEXT, "%llu", (unsigned long long)*(const S *)p);
 #define FLOAT_VALUE(tag, dtype, S, W, N, LD, ST, ...)                                              \
-    case dtype:                                                                                    \
-        return print_float(text, (double)LD(N, *(const S *)p), form, precision);
+    case dtype: return print_float(text, (double)LD(N, *(const S *)p), form, precision);
     switch (t->dtype) {
         MR_EACH_SIGNED(SIGNED_VALUE, )
         MR_EACH_UNSIGNED(UNSIGNED_VALUE, )
         MR_EACH_FLOAT(FLOAT_VALUE, )
     case MR_BOOL:
         return snprintf(text, NUMBER_TEXT, "%s", *(const uint8_t *)p != 0 ? "true" : "false");
-    default:
-        return -1; /* infer has refused it */
+    default: return -1; /* infer has refused it */
     }
 }
 

@@ -1,8 +1,6 @@
-/*
- * What is written from the options tables: docs/run/options.md, the man pages, the options of the
+/* What is written from the options tables: docs/run/options.md, the man pages, the options of the
  * Python configs, a JSON schema. A program of the build: `generate WHAT` prints it; WHAT is a line
- * of `kinds`, or "man PROGRAM".
- */
+ * of `kinds`, or "man PROGRAM". */
 #include "options/programs.h"
 
 #include <ctype.h>
@@ -256,9 +254,7 @@ static void print_version(void)
 static void print_schema_type(const struct opt *o)
 {
     switch (o->type) {
-    case OPT_FLAG:
-        printf("\"type\": \"boolean\"");
-        return;
+    case OPT_FLAG: printf("\"type\": \"boolean\""); return;
     case OPT_INT:
         printf("\"type\": \"integer\"");
         if (o->min_text != NULL) {
@@ -287,9 +283,7 @@ static void print_schema_type(const struct opt *o)
     case OPT_STRING:
     case OPT_LISTEN:
     case OPT_ADVERTISE:
-    case OPT_HOST:
-        printf("\"type\": \"string\"");
-        return;
+    case OPT_HOST: printf("\"type\": \"string\""); return;
     }
 }
 

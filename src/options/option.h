@@ -64,10 +64,8 @@ struct opt {
     int flags; /* enum opt_flags */
 };
 
-/*
- * Attributes of a row. A number is written once, with its unit, and is text and number: DEFAULT(10,
- * s), DEFAULT(3, ).
- */
+/* Attributes of a row. A number is written once, with its unit, and is text and number: DEFAULT(10,
+ * s), DEFAULT(3, ). */
 #define OPT_UNIT_ 1
 #define OPT_UNIT_ms 1
 #define OPT_UNIT_s 1000
@@ -107,10 +105,8 @@ enum opt_result {
     OPT_DONE = 1, /* help was printed to stdout */
 };
 
-/*
- * Fill in *@into (zeroed by the caller) from defaults, the environment and @argv[1..]. Returns an
- * enum opt_result, or MR_EINVAL with a message for people.
- */
+/* Fill in *@into (zeroed by the caller) from defaults, the environment and @argv[1..]. Returns an
+ * enum opt_result, or MR_EINVAL with a message for people. */
 int opt_parse(const struct opt_program *program, int argc, char *const *argv, void *into,
               mr_error *err);
 

@@ -26,7 +26,7 @@ static size_t edit_distance(const char *a, const char *b)
             size_t least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
 
             diagonal = row[j];
-            row[j] = replaced < least ? replaced : least;
+            row[j] = MR_MIN(replaced, least);
         }
     }
     return row[m];
@@ -109,7 +109,7 @@ static const struct opt *find(const struct opt_program *p, const char *name, siz
 static int unknown(const struct opt_program *p, const char *name, mr_error *err)
 {
     const char *names[NAMES_MAX];
-    size_t n = p->n_opts < NAMES_MAX ? p->n_opts : NAMES_MAX;
+    size_t n = MR_MIN(p->n_opts, NAMES_MAX);
 
     for (size_t i = 0; i < n; i++) {
         names[i] = p->opts[i].name;

@@ -140,27 +140,18 @@ int opt_set(const struct opt *o, const char *text, bool in_ms, void *into, mr_er
     int rc = MR_OK;
 
     switch (o->type) {
-    case OPT_STRING:
-        *(const char **)at = text;
-        return MR_OK;
-    case OPT_CHOICE:
-        return set_choice(o, text, at, err);
+    case OPT_STRING: *(const char **)at = text; return MR_OK;
+    case OPT_CHOICE: return set_choice(o, text, at, err);
     case OPT_LISTEN:
     case OPT_ADVERTISE:
-    case OPT_HOST:
-        return set_address(o, text, at, err);
-    case OPT_FLAG:
-        return set_flag(o, text, at, err);
-    case OPT_INT:
-        rc = parse_int(o, text, &v, err);
-        break;
+    case OPT_HOST: return set_address(o, text, at, err);
+    case OPT_FLAG: return set_flag(o, text, at, err);
+    case OPT_INT: rc = parse_int(o, text, &v, err); break;
     case OPT_DURATION:
         rc = in_ms ? parse_int(o, text, &v, err)
                    : parse_with_unit(o, text, durations, "10s or 250ms", &v, err);
         break;
-    case OPT_SIZE:
-        rc = parse_with_unit(o, text, sizes, "64MiB or 1GB", &v, err);
-        break;
+    case OPT_SIZE: rc = parse_with_unit(o, text, sizes, "64MiB or 1GB", &v, err); break;
     }
     MR_TRY(rc);
     MR_TRY(check_bounds(o, text, v, err));

@@ -112,7 +112,7 @@ uint64_t mr_schedule_behind(const Millrace__RoundSchedule *schedule, uint32_t ta
         uint64_t end = mr_schedule_segment_end(schedule, i);
         uint32_t place = place_of(segment, task);
 
-        end = end < below ? end : below;
+        end = MR_MIN(end, below);
         if (place == MR_ROUND_NOBODY || end <= segment->from_round ||
             end - segment->from_round <= place) {
             continue;

@@ -1,8 +1,6 @@
-/*
- * What a server that listens on all addresses of its host tells others. Not a loopback address: it
+/* What a server that listens on all addresses of its host tells others. Not a loopback address: it
  * means another process on every host, and two servers that tell the same one take each other's
- * place.
- */
+ * place. */
 #include "rpc/rpc.h"
 
 #include "base/address.h"

@@ -21,7 +21,6 @@
 #pragma once
 
 #include "base/address.h"
-#include "base/base.h"
 #include "base/limits.h"
 #include "rpc/rpc.h"
 

@@ -1,8 +1,6 @@
-/*
- * Unary calls at a server, over any transport: a stream with one message each way. Held by whoever
+/* Unary calls at a server, over any transport: a stream with one message each way. Held by whoever
  * answers and by the stream: one that nobody has answered when its client goes is over for the
- * transport at once, and answering it later only frees it.
- */
+ * transport at once, and answering it later only frees it. */
 #include "rpc/port.h"
 
 #include <stdatomic.h>

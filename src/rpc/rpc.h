@@ -30,15 +30,12 @@ typedef struct mr_rpc_message mr_rpc_message; /* received bytes, in slices */
 int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err);
 void mr_rpc_release(mr_rpc_runtime *rt);
 
-/*
- * Before the first use of gRPC in the process, mr_rpc_acquire() or whosever: it may fork while
+/* Before the first use of gRPC in the process, mr_rpc_acquire() or whosever: it may fork while
  * nothing is open, and parent and child may both use gRPC afterwards. Takes a poller that suits
- * tens of connections, not thousands: for clients, not for servers.
- */
+ * tens of connections, not thousands: for clients, not for servers. */
 void mr_rpc_keep_forkable(void);
 
-/*
- * What to tell others of a server that listens at @listen, with the bound @port: its host, or if
+/* What to tell others of a server that listens at @listen, with the bound @port: its host, or if
  * that is all of them, the address of this one from which @peers ("host:port", commas; NULL: nobody
  * in particular) or the rest of the world are reached. MR_EINVAL: it has none but the loopback's.
  */
@@ -67,22 +64,18 @@ struct mr_rpc_tls {
     const char *server_name;
 };
 
-/*
- * @address "host:port", else MR_EINVAL. Does not connect yet; reconnects by itself (0.1 to 0.5 s).
- * @tls NULL: plain text. Credentials that cannot be used show as calls that fail.
- */
+/* @address "host:port", else MR_EINVAL. Does not connect yet; reconnects by itself (0.1 to 0.5 s).
+ * @tls NULL: plain text. Credentials that cannot be used show as calls that fail. */
 int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls,
                        mr_rpc_channel **ret, mr_error *err);
 /* Calls and streams on it must have ended. May wait for a connection attempt that is under way
  * (half a second). */
 void mr_rpc_channel_free(mr_rpc_channel *ch);
 
-/*
- * Start a unary call; @done is called exactly once, on the runtime's thread: rc MR_OK with the
+/* Start a unary call; @done is called exactly once, on the runtime's thread: rc MR_OK with the
  * reply (lent), or < 0. @metadata: NULL-terminated pairs of key and value, or NULL.
  * @wait_for_ready: queue while the peer is not connected, until the deadline. Returns the call for
- * mr_rpc_call_cancel(); it must be released with mr_rpc_call_unref().
- */
+ * mr_rpc_call_cancel(); it must be released with mr_rpc_call_unref(). */
 typedef void mr_rpc_done(void *ctx, int rc, const void *reply, size_t size, const mr_error *err);
 int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size_t size,
                  const char *const *metadata, int64_t timeout_ms, bool wait_for_ready,
@@ -98,11 +91,9 @@ struct mr_rpc_stream_ops {
     void (*message)(void *ctx, mr_rpc_stream *s, mr_rpc_message *m);
     /* The send that was in flight is done: the next may go. NULL: nobody asks. */
     void (*sent)(void *ctx, mr_rpc_stream *s);
-    /*
-     * Over: exactly once, after the last other callback. Client: the status the server gave, or the
+    /* Over: exactly once, after the last other callback. Client: the status the server gave, or the
      * transport's error (MR_OK: clean end). Server: the client is gone (MR_ECANCELED) or the stream
-     * was finished (MR_OK). No callback follows.
-     */
+     * was finished (MR_OK). No callback follows. */
     void (*ended)(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err);
 };
 
@@ -115,22 +106,18 @@ int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *
 /* Ask for one more message. At most one may be asked for at a time. Any thread. */
 void mr_rpc_stream_receive(mr_rpc_stream *s);
 
-/*
- * Bytes to send in place; @release(@ctx) is called once when gRPC no longer needs them: from any
+/* Bytes to send in place; @release(@ctx) is called once when gRPC no longer needs them: from any
  * thread, also within mr_rpc_stream_send() and _cancel(), so it takes no lock that is held around
- * those.
- */
+ * those. */
 struct mr_rpc_slice {
     const void *data;
     size_t size;
     void (*release)(void *ctx); /* NULL: the bytes are copied now */
     void *ctx;
 };
-/*
- * Send one message made of these slices. At most one send at a time (until `sent`). Any thread.
+/* Send one message made of these slices. At most one send at a time (until `sent`). Any thread.
  * After the stream ended: MR_ECANCELED, slices released. @more_follows: the next message comes at
- * once (write may be held back for it).
- */
+ * once (write may be held back for it). */
 int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size_t n,
                        bool more_follows, mr_error *err);
 /* Client: no more messages from this side, after those sent. */
@@ -150,10 +137,8 @@ const char *mr_rpc_stream_host(const mr_rpc_stream *s);
 
 /* ---- server ---- */
 
-/*
- * What a server takes from its peers and keeps for them, all together if nothing else is said. Zero
- * is the default.
- */
+/* What a server takes from its peers and keeps for them, all together if nothing else is said. Zero
+ * is the default. */
 struct mr_rpc_limits {
     size_t message_bytes; /* the largest message there is; 64 KiB */
     /* of gRPC's for calls and what was received of them: beyond, it ends some of them */
@@ -201,8 +186,7 @@ int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err);
 void mr_rpc_server_stop(mr_rpc_server *srv, int64_t grace_ms);
 void mr_rpc_server_free(mr_rpc_server *srv);
 
-/*
- * Answer; any thread, exactly once. code MR_OK: @bytes is the reply (copied); otherwise @message.
+/* Answer; any thread, exactly once. code MR_OK: @bytes is the reply (copied); otherwise @message.
  * Frees @req. A host that leaves too much of its replies with the server gets MR_EUNAVAIL instead.
  */
 void mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes,

@@ -7,7 +7,6 @@
  * go on then.
  */
 
-#include "base/base.h"
 #include "base/log.h"
 #include "worker/conn.h"
 #include "worker/kinds.h"

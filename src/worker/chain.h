@@ -24,11 +24,9 @@ typedef struct mr_chain_reader mr_chain_reader;
 
 /* ---- the producer's side ---- */
 
-/*
- * Blocks for I/O. Fails without memory only. @make_room(@ctx) is called when there is no room on
+/* Blocks for I/O. Fails without memory only. @make_room(@ctx) is called when there is no room on
  * disk: while it says true it is tried again. NULL: there is none to be made. @windows outlives it.
- * *@ret is a reference.
- */
+ * *@ret is a reference. */
 int mr_chain_open(mr_windows *windows, const char *id, bool (*make_room)(void *ctx), void *ctx,
                   mr_chain **ret, mr_error *err);
 mr_chain *mr_chain_ref(mr_chain *p);
@@ -89,8 +87,7 @@ struct mr_chain_rows {
     struct mr_part *parts; /* references; freed with mr_chain_rows_free() */
     size_t n;
 };
-/*
- * About @rows_max and @bytes_max. MR_TIMEOUT: nothing yet, see `ready`; MR_END: the pipeline is
+/* About @rows_max and @bytes_max. MR_TIMEOUT: nothing yet, see `ready`; MR_END: the pipeline is
  * over, and all was read (its error: mr_chain_failed()); MR_ECANCELED: the production was closed.
  */
 int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max,

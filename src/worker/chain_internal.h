@@ -1,7 +1,5 @@
-/*
- * What chain.c (life, logs, the producer's side) and chain_reader.c share. Nothing else includes
- * it.
- */
+/* What chain.c (life, logs, the producer's side) and chain_reader.c share. Nothing else includes
+ * it. */
 #pragma once
 
 #include "base/sync.h"

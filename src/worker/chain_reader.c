@@ -95,7 +95,7 @@ static void resume_locked(mr_chain_reader *r)
         uint64_t from = r->returned > p->segments[i].base ? r->returned - p->segments[i].base : 0;
 
         mr_cache_log_stats(p->segments[i].log, &log);
-        mr_cache_reader_resume(r->in[i], from < log.end ? from : log.end);
+        mr_cache_reader_resume(r->in[i], MR_MIN(from, log.end));
     }
 }
 
@@ -309,13 +309,13 @@ static uint64_t index_in(const mr_chain_reader *r, uint32_t i, uint64_t index)
     uint64_t base = r->chain->segments[i].base;
 
     mr_cache_reader_stats(r->in[i], &stats);
-    return index <= base ? 0 : index - base < stats.next ? index - base : stats.next;
+    return index <= base ? 0 : MR_MIN(index - base, stats.next);
 }
 
 void mr_chain_returned(mr_chain_reader *r, uint64_t upto)
 {
     MR_LOCK(&r->chain->lock);
-    r->returned = upto > r->returned ? upto : r->returned;
+    r->returned = MR_MAX(upto, r->returned);
     for (uint32_t i = r->joined; i <= r->at; i++) {
         /* It was handed out: that is all that could be wrong with it. */
         (void)mr_cache_reader_returned(r->in[i], index_in(r, i, upto), NULL);
@@ -333,7 +333,7 @@ void mr_chain_rewind(mr_chain_reader *r, uint64_t index)
 
         mr_cache_reader_stats(r->in[r->at], &stats);
         r->lost[r->at] = 0;
-        (void)mr_cache_reader_rewind(r->in[r->at], to < stats.returned ? stats.returned : to, NULL);
+        (void)mr_cache_reader_rewind(r->in[r->at], MR_MAX(stats.returned, to), NULL);
         if (r->at == r->joined || index >= p->segments[r->at].base) {
             return;
         }

@@ -1,7 +1,5 @@
-/*
- * A Read stream of a client, as the kinds of tasks see it: what it is attached to, and sending on
- * it.
- */
+/* A Read stream of a client, as the kinds of tasks see it: what it is attached to, and sending on
+ * it. */
 #pragma once
 
 #include "worker/internal.h"

@@ -231,14 +231,12 @@ static bool try_turn(mr_definitions *d, int64_t wait_ms)
     return !taken;
 }
 
-/*
- * *@has: it is ours. Whoever has it for very long waits for a dispatcher, or for a job that is set
- * aside, and has no bytes yet: nobody is held up by that.
- */
+/* *@has: it is ours. Whoever has it for very long waits for a dispatcher, or for a job that is set
+ * aside, and has no bytes yet: nobody is held up by that. */
 static int take_turn(mr_definitions *d, const struct mr_definition_wanted *wanted, bool *has,
                      mr_error *err)
 {
-    int64_t until_ms = mr_now_ms() + (d->wait_ms < TURN_WAIT_MS ? d->wait_ms : TURN_WAIT_MS);
+    int64_t until_ms = mr_now_ms() + MR_MIN(d->wait_ms, TURN_WAIT_MS);
 
     *has = false;
     if (wanted->sent_bytes > 0 && wanted->sent_bytes <= LARGE_BYTES) {

@@ -52,12 +52,10 @@ int mr_definitions_new(mr_memory *memory, int64_t wait_ms, mr_definitions **ret,
 /* Nobody has any of them. NULL is fine. */
 void mr_definitions_free(mr_definitions *d);
 
-/*
- * The definition that is @wanted: one that is kept, or is fetched. While somebody fetches it others
+/* The definition that is @wanted: one that is kept, or is fetched. While somebody fetches it others
  * wait for that; if it fails they try themselves. MR_EEXHAUSTED, with the numbers: there is no
  * room. MR_ECANCELED: it does not go on. *@ret is given back with mr_definitions_release() when
- * nothing is made of it any more.
- */
+ * nothing is made of it any more. */
 int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wanted,
                        struct mr_kept_definition **ret, mr_error *err);
 void mr_definitions_release(mr_definitions *d, struct mr_kept_definition *k);

@@ -9,7 +9,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "base/identity.h"
 #include "base/memory.h"
 #include "base/shares.h"

@@ -1,7 +1,5 @@
-/*
- * The kinds of tasks: one file each in kinds/, reached through its table of functions (task.h). To
- * add one: its file, and its line in the list below.
- */
+/* The kinds of tasks: one file each in kinds/, reached through its table of functions (task.h). To
+ * add one: its file, and its line in the list below. */
 #pragma once
 
 #include "worker/chain.h"

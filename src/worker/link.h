@@ -13,8 +13,6 @@
 #include "millrace/service.pb-c.h"
 #include "worker/session/registration.h"
 
-#include "base/base.h"
-
 struct mr_worker;
 struct mr_worker_options;
 struct mr_worker_task;

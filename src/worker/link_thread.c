@@ -63,8 +63,7 @@ static void on_update(void *ctx, const ProtobufCMessage *message)
     case MR_REGISTRATION_MISSED:
         mr_log(MR_LOG_WARN, "an update of the task list was missed, asking for all of it", NULL);
         break;
-    case MR_REGISTRATION_ANOTHER_CLUSTERS:
-        break;
+    case MR_REGISTRATION_ANOTHER_CLUSTERS: break;
     }
     mr_link_wake(link);
 }
@@ -253,15 +252,9 @@ static void do_step(struct mr_link *link, enum mr_registration_step step, int64_
         close_watch(link);
         rc = register_worker(link, &err);
         break;
-    case MR_REGISTRATION_WATCH:
-        rc = open_watch(link, &err);
-        break;
-    case MR_REGISTRATION_BEAT:
-        beat(link);
-        break;
-    case MR_REGISTRATION_REST:
-        rest(link, until_ms);
-        break;
+    case MR_REGISTRATION_WATCH: rc = open_watch(link, &err); break;
+    case MR_REGISTRATION_BEAT: beat(link); break;
+    case MR_REGISTRATION_REST: rest(link, until_ms); break;
     }
     if (rc < 0) {
         note_failure(link, &err);

@@ -1,8 +1,6 @@
-/*
- * The engine of a task: its definition, its splits, what it makes handed to a sink. What the sink
+/* The engine of a task: its definition, its splits, what it makes handed to a sink. What the sink
  * is decides the kind of the task: its book (kinds/own.c), or a production that others read
- * (producing.c).
- */
+ * (producing.c). */
 #include "worker/task.h"
 
 #include "base/clock.h"

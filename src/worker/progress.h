@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "metrics/metrics.h"
 #include "millrace/service.pb-c.h"
 #include "worker/kinds.h"

@@ -16,8 +16,7 @@ int mr_serving_init(struct mr_serving *s, uint64_t kept_bytes_max, bool reports_
 {
     uint64_t budget = mr_memory_limit(s->task.worker->memory);
     struct mr_book_limits limits = {.message_bytes = MR_DATA_MESSAGE_BYTES_TARGET,
-                                    .kept_bytes =
-                                        kept_bytes_max < budget / 4 ? kept_bytes_max : budget / 4,
+                                    .kept_bytes = MR_MIN(kept_bytes_max, budget / 4),
                                     .sessions = SESSIONS_MAX,
                                     .repeats = s->task.at_least_once,
                                     .reports_given = reports_given};

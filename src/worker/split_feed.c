@@ -36,8 +36,6 @@ void mr_split_feed_free(mr_split_feed *feed)
     mr_free(feed);
 }
 
-/* ---- the engine's side ---- */
-
 static int feed_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret,
                      mr_origin **origin, mr_error *err)
 {
@@ -66,8 +64,6 @@ struct mr_split_source mr_split_feed_source(mr_split_feed *feed)
     return (struct mr_split_source){.ctx = feed, .next = feed_next, .cancel = feed_cancel};
 }
 
-/* ---- the asker's side ---- */
-
 bool mr_split_feed_wait(mr_split_feed *feed, struct mr_split_request *ret)
 {
     MR_LOCK(&feed->lock);
@@ -93,8 +89,6 @@ void mr_split_feed_finished(mr_split_feed *feed, uint32_t provider, struct mr_gr
     MR_LOCK(&feed->lock);
     mr_splits_finished(feed->splits, provider, ret);
 }
-
-/* ---- draining, and the end ---- */
 
 void mr_split_feed_tell(mr_split_feed *feed, void (*what)(mr_splits *splits))
 {

@@ -165,10 +165,10 @@ static uint64_t default_memory(const mr_memory *budget)
     uint64_t bytes = mr_machine_memory_bytes() / MEMORY_SHARE;
     uint64_t part = mr_memory_limit(budget) / 4;
 
-    bytes = bytes < MEMORY_DEFAULT_MIN ? MEMORY_DEFAULT_MIN : bytes;
-    bytes = bytes > MEMORY_DEFAULT_MAX ? MEMORY_DEFAULT_MAX : bytes;
-    bytes = bytes > part ? part : bytes;
-    return bytes < MEMORY_BYTES_MIN ? MEMORY_BYTES_MIN : bytes;
+    bytes = MR_MAX(MEMORY_DEFAULT_MIN, bytes);
+    bytes = MR_MIN(MEMORY_DEFAULT_MAX, bytes);
+    bytes = MR_MIN(part, bytes);
+    return MR_MAX(MEMORY_BYTES_MIN, bytes);
 }
 
 static uint64_t at_least(uint64_t bytes, uint64_t min, const char *what)
@@ -187,8 +187,8 @@ static uint64_t share(const mr_windows *w, uint64_t asked)
     uint64_t bytes = mr_cache_bytes_free(w->cache) / 2;
 
     bytes -= bytes % WINDOW_BYTES_MIN; /* or a small cache would not be used to its end */
-    bytes = bytes > asked ? asked : bytes;
-    return bytes < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : bytes;
+    bytes = MR_MIN(asked, bytes);
+    return MR_MAX(WINDOW_BYTES_MIN, bytes);
 }
 
 /* ---- the interface ---- */
@@ -214,8 +214,7 @@ int mr_windows_new(const struct mr_windows_options *opts, mr_windows **ret, mr_e
                               : at_least(opts->memory_bytes_max, MEMORY_BYTES_MIN, "cache-memory");
     w->memory = mr_memory_ref(opts->memory);
     w->retry_ms = opts->retry_ms == 0 ? RETRY_MS : opts->retry_ms;
-    w->window_bytes_max =
-        w->disk_bytes_max < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : w->disk_bytes_max;
+    w->window_bytes_max = MR_MAX(WINDOW_BYTES_MIN, w->disk_bytes_max);
     w->disk_bytes_max = at_least(w->disk_bytes_max, DISK_BYTES_MIN, "cache-bytes");
     w->progress.bytes_max = w->disk_bytes_max;
     mr_mutex_init(&w->opening);
@@ -271,10 +270,10 @@ static uint64_t memory_share_locked(const mr_windows *w)
 {
     uint64_t part = w->memory_bytes_max / WINDOWS_MAX;
     uint64_t left = w->taken < w->memory_bytes_max ? w->memory_bytes_max - w->taken : 0;
-    uint64_t bytes = part < left / 3 ? part : left / 3; /* half, with copies */
+    uint64_t bytes = MR_MIN(part, left / 3); /* half, with copies */
     uint64_t least = left >= with_copies(WINDOW_BYTES_MIN) ? WINDOW_BYTES_MIN : SMALL_WINDOW_BYTES;
 
-    return bytes < least ? least : bytes;
+    return MR_MAX(least, bytes);
 }
 
 int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint64_t *taken,
@@ -292,7 +291,7 @@ int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint6
     }
     if (want > least && least > 0 &&
         mr_memory_is_short(w->memory, use, (size_t)with_copies(want))) {
-        want = least < SMALL_WINDOW_BYTES ? SMALL_WINDOW_BYTES : least;
+        want = MR_MAX(SMALL_WINDOW_BYTES, least);
     }
     if (!mr_memory_charge(w->memory, use, (size_t)with_copies(want))) {
         return mr_memory_refused(w->memory, use, (size_t)with_copies(want), err);

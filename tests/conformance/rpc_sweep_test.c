@@ -1,6 +1,5 @@
 /* Each allocation of a server, a channel, two calls and a stream fails once, over both
  * transports. */
-#include "base/base.h"
 #include "base/sync.h"
 #include "rpc/rpc.h"
 #include "tests/support/sweep.h"

@@ -1,8 +1,5 @@
-/*
- * What callers of rpc.h rely on, run over gRPC and loopback, and over the transport within one
- * process: this is what keeps that one honest.
- */
-#include "base/base.h"
+/* What callers of rpc.h rely on, run over gRPC and loopback, and over the transport within one
+ * process: this is what keeps that one honest. */
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/sync.h"

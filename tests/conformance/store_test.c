@@ -1,9 +1,6 @@
-/*
- * What coordination relies on in a store, run on the fake ("fake"), on a real etcd ("etcd"), and on
+/* What coordination relies on in a store, run on the fake ("fake"), on a real etcd ("etcd"), and on
  * three members of one that want certificates and a password ("etcd_secure"): this is what keeps
- * the fake honest. Each test works under a prefix of its own.
- */
-#include "base/base.h"
+ * the fake honest. Each test works under a prefix of its own. */
 #include "coord/bytes.h"
 #include "tests/support/store.h"
 

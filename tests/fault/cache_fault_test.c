@@ -1,8 +1,6 @@
-/*
- * The cache over RocksDB when the world is against it: a directory in use, a life that ended by
+/* The cache over RocksDB when the world is against it: a directory in use, a life that ended by
  * SIGKILL, a full disk, a file size limit, a directory that cannot be written, bytes that are not
- * what was written; and its bounds, measured from outside.
- */
+ * what was written; and its bounds, measured from outside. */
 #include "support/cache.h"
 
 #include "base/base.h"
@@ -83,10 +81,8 @@ static struct mr_cache_log_stats stats_of(mr_cache_log *log)
     return stats;
 }
 
-/*
- * @bytes of elements, in files but for the last of them; no file is being written when it returns:
- * what is in one is counted in memory until it is done, and this is less than a file.
- */
+/* @bytes of elements, in files but for the last of them; no file is being written when it returns:
+ * what is in one is counted in memory until it is done, and this is less than a file. */
 static void fill(mr_cache_log *log, struct test_feed *f, uint64_t bytes)
 {
     struct mr_cache_log_stats stats;
@@ -339,11 +335,9 @@ static uint64_t bytes_read(void)
     return n;
 }
 
-/*
- * A view is of the block that RocksDB read, in which values are aligned to nothing; a copy would
+/* A view is of the block that RocksDB read, in which values are aligned to nothing; a copy would
  * have the alignment of malloc(). And for a record its own block is read, no other, also when there
- * are few files.
- */
+ * are few files. */
 static void read_all(uint64_t bytes)
 {
     mr_cache *cache = open_cache();

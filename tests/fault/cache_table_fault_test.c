@@ -6,7 +6,6 @@
  *
  *     cache_table_fault_test [TRIALS [SEED]]
  */
-#include "base/base.h"
 #include "base/rng.h"
 #include "cache/rocks/internal.h"
 #include "support/cache.h"
@@ -149,15 +148,9 @@ static size_t damage_bytes(unsigned char *bytes, size_t size, const unsigned cha
     size_t tail = size < TAIL_BYTES ? size : TAIL_BYTES, at = mr_rng_below(rng, size), n;
 
     switch (mr_rng_below(rng, 7)) {
-    case 0: /* in a record, or around it */
-        turn_bit(bytes, 0, size, rng);
-        return size;
-    case 1:
-        turn_bit(bytes, size - tail, tail, rng);
-        return size;
-    case 2:
-        turn_bit(bytes, size - FOOTER_BYTES, FOOTER_BYTES, rng);
-        return size;
+    case 0: /* in a record, or around it */ turn_bit(bytes, 0, size, rng); return size;
+    case 1: turn_bit(bytes, size - tail, tail, rng); return size;
+    case 2: turn_bit(bytes, size - FOOTER_BYTES, FOOTER_BYTES, rng); return size;
     case 3:
         for (int i = 0; i < 100; i++) {
             turn_bit(bytes, 0, size, rng);
@@ -171,8 +164,7 @@ static size_t damage_bytes(unsigned char *bytes, size_t size, const unsigned cha
         n = mr_rng_below(rng, size - at) + 1;
         memmove(bytes + at, other + at, n);
         return size;
-    default:
-        return at;
+    default: return at;
     }
 }
 

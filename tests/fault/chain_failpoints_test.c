@@ -1,9 +1,7 @@
-/*
- * Each allocation and each call of the cache's storage fails once, one after the other, while a
+/* Each allocation and each call of the cache's storage fails once, one after the other, while a
  * chain is opened, written, read by one who is there and one who comes late, and closed. The
  * failure says what it was, the next try succeeds, what is missing is counted, and nothing leaks.
  */
-#include "base/base.h"
 #include "cache/fake/fake.h"
 #include "cache/internal.h"
 #include "tests/support/heap.h"

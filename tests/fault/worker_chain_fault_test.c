@@ -1,9 +1,6 @@
-/*
- * A production and its readers when the disk lets them down: full, damaged, not there, too small
+/* A production and its readers when the disk lets them down: full, damaged, not there, too small
  * for an element. Nobody stops, nobody gets an element that was not made or gets one twice, and
- * what is missing is counted.
- */
-#include "base/base.h"
+ * what is missing is counted. */
 #include "base/rng.h"
 #include "base/sync.h"
 #include "worker/chain.h"
@@ -326,10 +323,8 @@ static void a_full_disk(void **state)
     mr_windows_free(w);
 }
 
-/*
- * The production that met the full disk goes on in memory; when nobody reads there any more, it
- * finds an empty one, and so do others.
- */
+/* The production that met the full disk goes on in memory; when nobody reads there any more, it
+ * finds an empty one, and so do others. */
 static void a_disk_that_has_room_again(void **state)
 {
     struct mr_windows_progress progress;

@@ -1,6 +1,5 @@
 #include "answers.h"
 
-#include "base/base.h"
 #include "base/sync.h"
 
 #include <stdlib.h>

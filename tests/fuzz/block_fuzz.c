@@ -1,8 +1,6 @@
-/*
- * Whatever decodes as a block can be read to its last byte, and encoding it gives a block that
+/* Whatever decodes as a block can be read to its last byte, and encoding it gives a block that
  * decodes again. Slices are taken too: they are what the rest of the program does with a block
- * first. So are the records that rows come from.
- */
+ * first. So are the records that rows come from. */
 #include "element/block.h"
 #include "element/trace.h"
 

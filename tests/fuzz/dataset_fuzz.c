@@ -1,9 +1,6 @@
-/*
- * Dataset definitions: what is accepted comes back from its own bytes with the same fingerprint,
+/* Dataset definitions: what is accepted comes back from its own bytes with the same fingerprint,
  * can be opened and read for a few elements, and its state can be restored; a state made of the
- * same bytes is refused or read, never believed.
- */
-#include "base/base.h"
+ * same bytes is refused or read, never believed. */
 #include "base/hash.h"
 #include "engine/engine.h"
 

@@ -4,7 +4,6 @@
  *
  * The input is a list of records, "<leader, dispatcher, batch or incarnation><TAB><JSON>".
  */
-#include "base/base.h"
 #include "coord/bytes.h"
 #include "coord/record.h"
 #include "lines.h"

@@ -16,7 +16,6 @@
  * Each request is answered once, and what the answer lends can be read.
  */
 #include "answers.h"
-#include "base/base.h"
 #include "base/log.h"
 #include "coord/bytes.h"
 #include "coord/etcd/etcd.h"

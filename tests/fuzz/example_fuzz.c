@@ -1,7 +1,5 @@
-/*
- * Any bytes as a tf.Example: the reader stays inside of them, and what it counts it also reads. The
- * operator on top is run on the same bytes as one record.
- */
+/* Any bytes as a tf.Example: the reader stays inside of them, and what it counts it also reads. The
+ * operator on top is run on the same bytes as one record. */
 #include "ops/example_wire.h"
 #include "ops/kernel.h"
 

@@ -7,7 +7,6 @@
  * rest is the file, or what is in it, framed (with checksums) and compressed by the target, so that
  * something gets past those.
  */
-#include "base/base.h"
 #include "engine/crc32c.h"
 #include "engine/record_file.h"
 

@@ -316,15 +316,9 @@ static void change_value(struct text *t)
     bool quoted = t->data[span.from] == '"' && span.to - span.from >= 2;
 
     switch (below(t, 6)) {
-    case 0:
-        delete_value(t, span);
-        break;
-    case 1:
-        insert(t, span.to, span, ',');
-        break;
-    case 2:
-        replace_by_another(t, span);
-        break;
+    case 0: delete_value(t, span); break;
+    case 1: insert(t, span.to, span, ','); break;
+    case 2: replace_by_another(t, span); break;
     case 3:
         scalar = a_scalar(t);
         replace(t, span, scalar, strlen(scalar));
@@ -375,18 +369,10 @@ static void change_line(struct text *t)
     struct span span = t->spans[below(t, t->n)];
 
     switch (below(t, 4)) {
-    case 0:
-        replace(t, span, "", 0);
-        break;
-    case 1: /* again, somewhere else */
-        insert(t, t->spans[below(t, t->n)].from, span, '\0');
-        break;
-    case 2:
-        replace_by_another(t, span);
-        break;
-    default: /* the end of the text is not reached */
-        t->size = span.to;
-        break;
+    case 0: replace(t, span, "", 0); break;
+    case 1: /* again, somewhere else */ insert(t, t->spans[below(t, t->n)].from, span, '\0'); break;
+    case 2: replace_by_another(t, span); break;
+    default: /* the end of the text is not reached */ t->size = span.to; break;
     }
 }
 

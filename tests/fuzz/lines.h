@@ -29,11 +29,9 @@ struct lines {
 void lines_parse(const uint8_t *data, size_t size, struct lines *ret);
 void lines_free(struct lines *lines);
 
-/*
- * The message of @json, or NULL if it is none. What came in binary form may have strings that are
+/* The message of @json, or NULL if it is none. What came in binary form may have strings that are
  * no UTF-8, which JSON cannot say: U+FFFD stands for a byte 0xff. Freed with
- * protobuf_c_message_free_unpacked(msg, NULL).
- */
+ * protobuf_c_message_free_unpacked(msg, NULL). */
 ProtobufCMessage *lines_message(const ProtobufCMessageDescriptor *desc, const char *json);
 
 /* What LLVMFuzzerCustomMutator() is to be for such inputs. */

@@ -1,8 +1,6 @@
-/*
- * Whatever the JSON parser accepts, it writes, and what it has written it reads and writes again as
+/* Whatever the JSON parser accepts, it writes, and what it has written it reads and writes again as
  * the same bytes. The quick way and the other one agree: a space in front of the text is enough to
- * go the other one.
- */
+ * go the other one. */
 #include "json/pbjson.h"
 
 #include "base/base.h"

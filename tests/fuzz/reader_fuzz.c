@@ -19,7 +19,6 @@
  * An ordinary job's elements come to the application in order, once, as their workers sent them.
  */
 #include "answers.h"
-#include "base/base.h"
 #include "base/log.h"
 #include "client/losses.h"
 #include "client/reader.h"

@@ -1,8 +1,6 @@
-/*
- * Whatever parses as a record of the cache has the chunks that it says, in its bytes; written again
+/* Whatever parses as a record of the cache has the chunks that it says, in its bytes; written again
  * it is decoded to the same, and with any one bit of what stands before its chunks turned it is
- * refused.
- */
+ * refused. */
 #include "cache/record.h"
 
 #include <stdlib.h>

@@ -1,9 +1,7 @@
-/*
- * Runs a fuzz target without a fuzzer: a file that is named, as it is; every file of a directory,
+/* Runs a fuzz target without a fuzzer: a file that is named, as it is; every file of a directory,
  * and a fixed number of seeded mutations of each (bytes changed, cut, doubled; or what the target's
  * own mutator does, mostly), of which MR_FUZZ_MUTATIONS says how many. MR_SEED replays a failing
- * run; what was being run is in the message of a crash, and its bytes are in $MR_FUZZ_KEEP.
- */
+ * run; what was being run is in the message of a crash, and its bytes are in $MR_FUZZ_KEEP. */
 #include "base/rng.h"
 
 #include "base/base.h"
@@ -65,22 +63,14 @@ static size_t mutate_bytes(struct mr_rng *rng, uint8_t *data, size_t len)
         size_t n = 1 + mr_rng_below(rng, len - at);
 
         switch (mr_rng_below(rng, 5)) {
-        case 0:
-            data[at] = (uint8_t)mr_rng_next(rng);
-            break;
-        case 1:
-            data[at] ^= (uint8_t)(1u << mr_rng_below(rng, 8));
-            break;
-        case 2: /* a length or a count of many */
-            data[at] = 0xff;
-            break;
+        case 0: data[at] = (uint8_t)mr_rng_next(rng); break;
+        case 1: data[at] ^= (uint8_t)(1u << mr_rng_below(rng, 8)); break;
+        case 2: /* a length or a count of many */ data[at] = 0xff; break;
         case 3:
             memmove(data + at, data + at + n, len - at - n);
             len -= n;
             break;
-        default:
-            memmove(data + at, data + mr_rng_below(rng, len - n + 1), n);
-            break;
+        default: memmove(data + at, data + mr_rng_below(rng, len - n + 1), n); break;
         }
     }
     return len;

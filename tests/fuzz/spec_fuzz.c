@@ -1,6 +1,5 @@
 /* Whatever is a spec packs to bytes that are the same spec; its structure is canonical: reading it
  * again changes nothing. */
-#include "base/base.h"
 #include "element/block.h"
 #include "element/spec_proto.h"
 

@@ -6,7 +6,6 @@
  * The input is a list of keys, "<key><TAB><value>". corpus/state was written by cores (see the
  * README).
  */
-#include "base/base.h"
 #include "coord/bytes.h"
 #include "lines.h"
 #include "main/state.h"

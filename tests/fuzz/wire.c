@@ -1,6 +1,5 @@
 #include "wire.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/sync.h"
 
@@ -144,12 +143,8 @@ static void run(struct event *e)
         e->call->done(e->call->ctx, e->code, e->reply.data, e->reply.len,
                       e->code < 0 ? &err : NULL);
         break;
-    case ACCEPTED:
-        wire.server->accept(wire.server->ctx, s);
-        break;
-    case MESSAGE:
-        s->ops->message(s->ctx, s, e->message);
-        break;
+    case ACCEPTED: wire.server->accept(wire.server->ctx, s); break;
+    case MESSAGE: s->ops->message(s->ctx, s, e->message); break;
     case SENT:
         mr_mutex_lock(&wire.lock);
         s->sending = false;

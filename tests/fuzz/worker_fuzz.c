@@ -16,7 +16,6 @@
  * What the worker sends are frames that parse, never beyond the credit that it was given.
  */
 #include "answers.h"
-#include "base/base.h"
 #include "base/log.h"
 #include "element/frame.h"
 #include "millrace/dataset.pb-c.h"

@@ -6,7 +6,6 @@
  * Each test reads a dataset by two clients at once and counts what each gets, while workers and the
  * leader are killed: halfway, since both clients wait at a gate there.
  */
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sync.h"

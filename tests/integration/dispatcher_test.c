@@ -1,8 +1,5 @@
-/*
- * Dispatchers over a real etcd: calls, watches, standbys, hand-over, and a leader whose process
- * dies.
- */
-#include "base/base.h"
+/* Dispatchers over a real etcd: calls, watches, standbys, hand-over, and a leader whose process
+ * dies. */
 #include "base/clock.h"
 #include "base/identity.h"
 #include "base/limits.h"

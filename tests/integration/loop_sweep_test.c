@@ -1,9 +1,6 @@
-/*
- * A dispatcher with its loop, threads and server over the store in memory, and a connection to it:
+/* A dispatcher with its loop, threads and server over the store in memory, and a connection to it:
  * it starts, leads, registers a worker that watches, and stops. Each of its allocations fails once,
- * and so does each request to the store.
- */
-#include "base/base.h"
+ * and so does each request to the store. */
 #include "base/identity.h"
 #include "base/log.h"
 #include "base/sync.h"

@@ -1,8 +1,6 @@
-/*
- * A client: reads repetition after repetition of its job, each with a read of its own
+/* A client: reads repetition after repetition of its job, each with a read of its own
  * (src/client/read). What the read asks of dispatchers goes out as calls, one at a time; the watch
- * is a call whose answer is followed by pushes.
- */
+ * is a call whose answer is followed by pushes. */
 #include "sim.h"
 
 #include "dispatcher/turn/method.h"
@@ -180,7 +178,7 @@ void sim_client_run(struct sim *sim, struct sim_client *client)
         }
         int64_t due = mr_read_tick(r);
 
-        next = (due < next ? due : next) - 1;
+        next = MR_MIN(due, next) - 1;
         if ((r->wakes & (MR_READ_WAKE_ATTACH | MR_READ_WAKE_TICK)) == 0) {
             break;
         }

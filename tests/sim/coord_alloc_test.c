@@ -1,8 +1,6 @@
-/*
- * Each allocation of a cluster's coordination fails once, one after the other: while members are
+/* Each allocation of a cluster's coordination fails once, one after the other: while members are
  * elected, load, commit, lose the lead and hand it over. Whatever it was, a leader is there again
- * and commits, nothing that was acknowledged is lost, and nothing leaks.
- */
+ * and commits, nothing that was acknowledged is lost, and nothing leaks. */
 #include "coord_world.h"
 
 #include "base/base.h"

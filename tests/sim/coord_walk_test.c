@@ -1,8 +1,6 @@
-/*
- * Walks of members over the fake store from a seed (MR_SEED replays one, MR_SEEDS is how many)
+/* Walks of members over the fake store from a seed (MR_SEED replays one, MR_SEEDS is how many)
  * through crashes, pauses, cuts, lost leases and all the ways in which the store can fail to
- * answer. At the end the rare branches must have been taken.
- */
+ * answer. At the end the rare branches must have been taken. */
 #include "coord_world.h"
 
 #include "base/base.h"
@@ -57,17 +55,14 @@ static void mishap(struct coord_sim *s)
             mr_fake_break_watches(n->store);
         }
         break;
-    case 8:
-        coord_fill_store(s, !s->full);
-        break;
+    case 8: coord_fill_store(s, !s->full); break;
     case 7:
         if (n->up && !n->paused && n->followed_epoch != 0) {
             /* A stream breaks without anybody having died. */
             mr_member_peer(n->member, n->followed_epoch, MR_PEER_LOST, now, 1);
         }
         break;
-    default:
-        break;
+    default: break;
     }
 }
 

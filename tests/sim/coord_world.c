@@ -339,7 +339,7 @@ static int64_t due(struct coord_sim *s)
         } else if (n->leads && s->work && n->work_ms < d) {
             d = n->work_ms;
         }
-        next = d < next ? d : next;
+        next = MR_MIN(d, next);
     }
     return next;
 }
@@ -350,9 +350,9 @@ static void run_until(struct coord_sim *s, int64_t until)
         int64_t now = mr_fake_now_ms(s->fake);
         int64_t next = due(s);
 
-        next = next <= now ? now : next;
+        next = MR_MAX(now, next);
         /* Work that is due now and cannot be done must not stop the clock. */
-        if (!mr_fake_step(s->fake, next < until ? next : until) && next <= now) {
+        if (!mr_fake_step(s->fake, MR_MIN(next, until)) && next <= now) {
             (void)mr_fake_step(s->fake, now + 1);
         }
         for (int i = 0; i < NODES; i++) {

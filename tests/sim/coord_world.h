@@ -1,7 +1,5 @@
-/*
- * Members over the fake store, on virtual time, with a checker outside: what they count, who
- * believes in which number, and what befalls them. Assertions in here are cmocka's.
- */
+/* Members over the fake store, on virtual time, with a checker outside: what they count, who
+ * believes in which number, and what befalls them. Assertions in here are cmocka's. */
 #pragma once
 
 #include "base/rng.h"

@@ -321,7 +321,7 @@ void dispatcher_kill(struct dispatcher *d)
 
 int64_t dispatcher_due(const struct dispatcher *d, int64_t now_ms)
 {
-    int64_t from = d->idle_ms > now_ms ? d->idle_ms : now_ms;
+    int64_t from = MR_MAX(d->idle_ms, now_ms);
 
     return d->first != NULL || d->due_ms < from ? from : d->due_ms;
 }
@@ -361,7 +361,7 @@ void dispatcher_busy(struct dispatcher *d, int64_t until_ms)
 int64_t dispatcher_late_ms(const struct dispatcher *d, int64_t now_ms, int64_t least)
 {
     int64_t busy = d->idle_ms - d->turned_ms;
-    int64_t slept = now_ms - (d->due_ms > d->idle_ms ? d->due_ms : d->idle_ms);
+    int64_t slept = now_ms - MR_MAX(d->due_ms, d->idle_ms);
 
     return (busy >= least ? busy : 0) + (slept >= least ? slept : 0);
 }

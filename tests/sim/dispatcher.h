@@ -1,8 +1,6 @@
-/*
- * One dispatcher process in virtual time: the turn machine and the member that are shipped, over
+/* One dispatcher process in virtual time: the turn machine and the member that are shipped, over
  * the fake store, without threads or sockets. Whoever uses it moves the clock and carries what is
- * said.
- */
+ * said. */
 #pragma once
 
 #include "grow.h"

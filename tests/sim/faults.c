@@ -104,8 +104,7 @@ static int64_t patience_ends(const struct sim *sim, const struct sim_worker *wor
         return 0;
     }
     grace = leader->term_ran_at + SIM_GRACE_MS - SIM_WORKER_TIMEOUT_MS;
-    return (heard->any_at > grace ? heard->any_at : grace) + SIM_WORKER_TIMEOUT_MS +
-           leader->stood_still;
+    return MR_MAX(heard->any_at, grace) + SIM_WORKER_TIMEOUT_MS + leader->stood_still;
 }
 
 /* Often until about the moment in which it would be given up, or just that: there judgement is
@@ -164,12 +163,8 @@ static void cut_something(struct sim *sim, int replica)
             return;
         }
         break;
-    case 1:
-        b = worker;
-        break;
-    case 2:
-        b = client;
-        break;
+    case 1: b = worker; break;
+    case 2: b = client; break;
     default:
         a = worker;
         b = client;
@@ -261,21 +256,11 @@ static void one_fault(struct sim *sim, enum sim_fault kind, struct sim_worker *w
     case SIM_FAULT_KILL_REPLICA:
         sim_kill_replica(sim, replica, (int64_t)(200 + sim_draw(sim, 3000)));
         break;
-    case SIM_FAULT_FREEZE_REPLICA:
-        freeze_replica(sim, replica);
-        break;
-    case SIM_FAULT_KILL_WORKER:
-        kill_worker(sim, worker);
-        break;
-    case SIM_FAULT_FREEZE_WORKER:
-        freeze_worker(sim, worker);
-        break;
-    case SIM_FAULT_KILL_CLIENT:
-        kill_client(sim, client);
-        break;
-    case SIM_FAULT_FREEZE_CLIENT:
-        freeze_client(sim, client);
-        break;
+    case SIM_FAULT_FREEZE_REPLICA: freeze_replica(sim, replica); break;
+    case SIM_FAULT_KILL_WORKER: kill_worker(sim, worker); break;
+    case SIM_FAULT_FREEZE_WORKER: freeze_worker(sim, worker); break;
+    case SIM_FAULT_KILL_CLIENT: kill_client(sim, client); break;
+    case SIM_FAULT_FREEZE_CLIENT: freeze_client(sim, client); break;
     case SIM_FAULT_KILL_BOTH:
         kill_worker(sim, worker);
         kill_client(sim, client);
@@ -283,20 +268,11 @@ static void one_fault(struct sim *sim, enum sim_fault kind, struct sim_worker *w
     case SIM_FAULT_DRAIN_WORKER:
         sim_worker_drain(sim, worker, 1000 + (int64_t)sim_draw(sim, 30000));
         break;
-    case SIM_FAULT_STORE_AWAY:
-        store_fault(sim, false);
-        break;
-    case SIM_FAULT_STORE_FULL:
-        store_fault(sim, true);
-        break;
-    case SIM_FAULT_CUT:
-        cut_something(sim, replica);
-        break;
-    case SIM_FAULT_WALL_JUMP:
-        wall_jump(sim, &sim->replicas[replica]);
-        break;
-    case SIM_FAULT_COUNT:
-        break;
+    case SIM_FAULT_STORE_AWAY: store_fault(sim, false); break;
+    case SIM_FAULT_STORE_FULL: store_fault(sim, true); break;
+    case SIM_FAULT_CUT: cut_something(sim, replica); break;
+    case SIM_FAULT_WALL_JUMP: wall_jump(sim, &sim->replicas[replica]); break;
+    case SIM_FAULT_COUNT: break;
     }
 }
 
@@ -348,8 +324,6 @@ void sim_befall(struct sim *sim, struct sim_worker *worker, struct sim_client *c
     sim_later(sim, (int64_t)sim_draw(sim, sim_chance(sim, 50) ? 20 : 500), NULL, befalls, &who,
               sizeof who);
 }
-
-/* ---------------------------------------------------------------- nobody else is left */
 
 #define LOOK_MS 100
 

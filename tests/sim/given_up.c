@@ -1,7 +1,5 @@
-/*
- * Who is given up, and when: nobody who was heard of in time, on anybody's clock. Neither on his
- * own, nor on that of a leader that slept, nor while a message of his lies unread.
- */
+/* Who is given up, and when: nobody who was heard of in time, on anybody's clock. Neither on his
+ * own, nor on that of a leader that slept, nor while a message of his lies unread. */
 #include "sim.h"
 
 /* The time in which @replica ran: it stands still while the replica does. */

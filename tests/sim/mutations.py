@@ -149,7 +149,7 @@ _FAILOVER = [
     ),
     _coord(
         "NOT_DAMPED", "2.2", "wrong guesses do not make the next ones rarer",
-        "election_force.c", "MIN_TENURE_MS << (wrong < 10 ? wrong : 10);", "MIN_TENURE_MS;",
+        "election_force.c", "MIN_TENURE_MS << MR_MIN(wrong, 10);", "MIN_TENURE_MS;",
         "coord_sim_test", "coord_walk_test",
     ),
     _coord(
@@ -192,7 +192,7 @@ _SPLITS = [
     _core(
         "GREEDY", "3.3", "a worker may take all that is left",
         "rules/hand_out.c",
-        "uint64_t sharers = 2 * mr_larger(asking, 1);",
+        "uint64_t sharers = 2 * MR_MAX(asking, 1);",
         "uint64_t sharers = 1;",
     ),
     _core(
@@ -313,7 +313,7 @@ _COORDINATED = [
     _src(
         "COMPLETE_AT_ONCE", "5.1", "a round is complete when it is fixed",
         "worker/session/round_book.c",
-        "book->complete = max_u64(book->complete, complete);", "book->complete = max_u64(complete, book->next);",
+        "book->complete = MR_MAX(book->complete, complete);", "book->complete = MR_MAX(complete, book->next);",
         *_BOOK,
     ),
     _src(
@@ -348,7 +348,7 @@ _COORDINATED = [
     ),
     _core(
         "RETURNED_IS_VOID", "5.1", "a round that somebody has returned is void if somebody else lacks it",
-        "rules/rounds.c", "    held = held > returned ? held : returned;\n", "", *_ROUNDS,
+        "rules/rounds.c", "    held = MR_MAX(held, returned);\n", "", *_ROUNDS,
     ),
     _core(
         "RESTARTS_AT_LEAST", "5.3", "a restarted consumer begins at the least position of the others",

@@ -1,8 +1,6 @@
-/*
- * The interleavings that the rules of the protocols are there for, told as they would happen. Where
+/* The interleavings that the rules of the protocols are there for, told as they would happen. Where
  * a rule can be taken out of the models, the same story is told without it, and must end badly.
- * docs/change/simulation.md lists them by rule.
- */
+ * docs/change/simulation.md lists them by rule. */
 #include "story.h"
 
 /* ---------------------------------------------------------------- commit */

@@ -1,8 +1,6 @@
-/*
- * What runs a client's read (src/client/read): its lines to workers, and the application that takes
+/* What runs a client's read (src/client/read): its lines to workers, and the application that takes
  * elements one by one. A line is a stream over a network that loses messages: what was written last
- * is asked until it is answered, and a line that is silent for long breaks.
- */
+ * is asked until it is answered, and a line that is silent for long breaks. */
 #include "sim.h"
 
 #include "client/modes/plain.h"

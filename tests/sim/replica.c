@@ -1,7 +1,5 @@
-/*
- * A dispatcher replica: the process that is shipped (dispatcher.h), when it gets to run, and what
- * goes to and from it over the network.
- */
+/* A dispatcher replica: the process that is shipped (dispatcher.h), when it gets to run, and what
+ * goes to and from it over the network. */
 #include "sim.h"
 
 #define LATE_MS 200 /* the judge's: less is ordinary scheduling */
@@ -33,11 +31,10 @@ static void turn(struct sim *sim, void *arg);
 
 static void turn_at(struct sim *sim, struct sim_replica *replica, int64_t at)
 {
-    at = at > sim->now ? at : sim->now;
+    at = MR_MAX(at, sim->now);
     if (at < replica->turn_due) {
         replica->turn_due = at;
-        sim_at(sim, at < replica->busy_until ? replica->busy_until : at, &replica->process, turn,
-               replica, false);
+        sim_at(sim, MR_MAX(replica->busy_until, at), &replica->process, turn, replica, false);
     }
 }
 
@@ -494,8 +491,7 @@ static void on_term(void *ctx, enum mr_term_news news)
     struct sim *sim = replica->sim;
 
     switch (news) {
-    case MR_TERM_WON:
-        break;
+    case MR_TERM_WON: break;
     case MR_TERM_LEADS:
         replica->memory = ++sim->memories;
         sim_check_term(sim, replica);
@@ -507,9 +503,7 @@ static void on_term(void *ctx, enum mr_term_news news)
     case MR_TERM_REFUSED:
         sim_say(sim, "dispatcher %d: the store refuses a batch", replica->number);
         break;
-    case MR_TERM_LOST:
-        sim_say(sim, "dispatcher %d: steps down", replica->number);
-        break;
+    case MR_TERM_LOST: sim_say(sim, "dispatcher %d: steps down", replica->number); break;
     }
 }
 

@@ -131,7 +131,7 @@ static int64_t due(const struct leader *l)
     int64_t timer = mr_turn_timer_due(t);
     int64_t member = mr_member_due(t->member);
 
-    return dispatcher_mail(l->dispatcher) != NULL ? l->now : timer < member ? timer : member;
+    return dispatcher_mail(l->dispatcher) != NULL ? l->now : MR_MIN(timer, member);
 }
 
 /* The next thing, if it is due by @until. */
@@ -139,12 +139,12 @@ static bool step(struct leader *l, int64_t until)
 {
     int64_t mine = due(l);
     int64_t store = mr_fake_next_ms(l->fake);
-    int64_t at = mine < store ? mine : store;
+    int64_t at = MR_MIN(mine, store);
 
     if (at > until) {
         return false;
     }
-    l->now = at > l->now ? at : l->now;
+    l->now = MR_MAX(at, l->now);
     if (!mr_fake_step(l->fake, l->now)) {
         turn(l);
     }

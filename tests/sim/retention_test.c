@@ -33,8 +33,6 @@
  * `used_ms` is exact, and the time until silence is noticed. */
 #define SLACK (retention_config.client_timeout_ms + 2 * HOUR)
 
-/* ---------------------------------------------------------------- what is judged */
-
 struct bounds {
     size_t jobs, iterations, open, clients, workers, datasets;
     size_t productions; /* one for each iteration of a job that shares */
@@ -112,7 +110,7 @@ static void check_day(struct world *w)
     size_t keys = leader_count(&w->leader, "");
     mr_error err;
 
-    w->keys_max = keys > w->keys_max ? keys : w->keys_max;
+    w->keys_max = MR_MAX(keys, w->keys_max);
     bound_jobs(w, &b);
     for (uint32_t i = 0; i < w->nreaders; i++) {
         const struct reader *r = &w->readers[i];

@@ -413,19 +413,16 @@ static void read_on(struct world *w, uint32_t index)
     assert_int_equal(client_heartbeat(w, r), MR_OK);
     used(w, r);
     if (left > 0) {
-        later(w, left < 10 * MINUTE ? left : 10 * MINUTE, READER, index);
+        later(w, MR_MIN(left, 10 * MINUTE), READER, index);
         return;
     }
     switch (world_draw(w, 12)) {
-    case 0: /* falls silent */
-        reader_gone(w, r);
-        return;
+    case 0: /* falls silent */ reader_gone(w, r); return;
     case 1: /* leaves in the middle */
         assert_int_equal(release(w, r), MR_OK);
         reader_gone(w, r);
         return;
-    case 2: /* goes on early */
-        break;
+    case 2: /* goes on early */ break;
     default:
         if (!end_tasks(w, r)) {
             later(w, 5 * MINUTE, READER, index);
@@ -485,11 +482,9 @@ void world_run(struct world *w, int64_t until)
     while (w->nheap > 0 && w->heap[0].at <= until) {
         struct event event = next_event(w);
 
-        leader_run(&w->leader, event.at > w->leader.now ? event.at : w->leader.now);
+        leader_run(&w->leader, MR_MAX(event.at, w->leader.now));
         switch (event.kind) {
-        case ARRIVAL:
-            arrive(w);
-            break;
+        case ARRIVAL: arrive(w); break;
         case READER:
             if (w->readers[event.index].reading) {
                 read_on(w, event.index);
@@ -497,12 +492,10 @@ void world_run(struct world *w, int64_t until)
                 begin(w, event.index);
             }
             break;
-        case WORKER:
-            tend_worker(w, event.index);
-            break;
+        case WORKER: tend_worker(w, event.index); break;
         }
     }
-    leader_run(&w->leader, until > w->leader.now ? until : w->leader.now);
+    leader_run(&w->leader, MR_MAX(until, w->leader.now));
 }
 
 void world_open(struct world *w, uint32_t jobs_max)

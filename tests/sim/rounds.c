@@ -1,9 +1,7 @@
-/*
- * Coordinated reads: consumers that read in step, and the tasks that take turns for them. What
+/* Coordinated reads: consumers that read in step, and the tasks that take turns for them. What
  * ships is the worker's book of rounds (src/worker/session/round_book.c) and the consumer's read
  * (src/client/modes/coordinated.c). Modelled are the connections between them, the pipeline, whose
- * groups follow from their ordinal, and the application. rounds_job.c starts them.
- */
+ * groups follow from their ordinal, and the application. rounds_job.c starts them. */
 #include "rounds.h"
 
 #include "base/hash.h"

@@ -3,8 +3,6 @@
 
 #include "sim.h"
 
-/* ---------------------------------------------------------------- the judge */
-
 /* One group of elements: of a task, and which one. */
 struct group {
     uint64_t task;
@@ -24,8 +22,6 @@ void judge_ended(struct judge *j, uint32_t seat, uint64_t process);
 const char *judge_verdict(const struct judge *j);
 uint64_t judge_rounds(const struct judge *j, uint32_t seat); /* returned there by whoever had it */
 uint64_t judge_next(const struct judge *j); /* behind the last round that anybody returned */
-
-/* ---------------------------------------------------------------- who takes part */
 
 /* @consumers places, each with two clients: the process that has it, and the next one. */
 void sim_rounds_begin(struct sim *sim, uint32_t consumers);

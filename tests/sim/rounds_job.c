@@ -1,7 +1,5 @@
-/*
- * Whoever runs a coordinated job: a consumer that dies or fails is started again, sometimes beside
- * a process that is only slow.
- */
+/* Whoever runs a coordinated job: a consumer that dies or fails is started again, sometimes beside
+ * a process that is only slow. */
 #include "rounds.h"
 
 #include <stdlib.h>
@@ -104,7 +102,7 @@ static void failed(struct sim *sim, void *arg)
     if (has_place) {
         uint64_t next = judge_next(sim->rounds.judge);
 
-        seat.round = round > next ? round : next;
+        seat.round = MR_MAX(round, next);
         start_soon(sim, &seat, 1);
     }
 }

@@ -1,8 +1,6 @@
-/*
- * Did all consumers take the same steps? A step is a round in which somebody who had the place took
+/* Did all consumers take the same steps? A step is a round in which somebody who had the place took
  * an element. Between the first and the last element that a process took, each round that it did
- * not take is one that it passed over; and what one took, nobody else may have passed over.
- */
+ * not take is one that it passed over; and what one took, nobody else may have passed over. */
 #include "rounds.h"
 
 #define ROUNDS_MAX 400000

@@ -1,8 +1,6 @@
-/*
- * Where what is shipped calls what is shipped. The linker leads these calls here first (--wrap):
+/* Where what is shipped calls what is shipped. The linker leads these calls here first (--wrap):
  * the judge listens, and bugs are put in that are in no program. Nothing of the code below or above
- * knows.
- */
+ * knows. */
 #include "sim.h"
 
 #include "coord/commit.h"
@@ -36,23 +34,12 @@ static void hear(const struct mr_command *in)
     const char *incarnation = NULL;
 
     switch ((int)in->kind) {
-    case MR_COMMAND_REGISTER_WORKER:
-        incarnation = in->register_worker->incarnation;
-        break;
-    case MR_COMMAND_WATCH_WORKER:
-        incarnation = in->watch_worker->incarnation;
-        break;
-    case MR_COMMAND_WORKER_HEARTBEAT:
-        incarnation = in->worker_heartbeat->incarnation;
-        break;
-    case MR_COMMAND_GET_SPLITS:
-        incarnation = in->get_splits->incarnation;
-        break;
-    case MR_COMMAND_TASK_ENDED:
-        incarnation = in->task_ended->incarnation;
-        break;
-    default:
-        return;
+    case MR_COMMAND_REGISTER_WORKER: incarnation = in->register_worker->incarnation; break;
+    case MR_COMMAND_WATCH_WORKER: incarnation = in->watch_worker->incarnation; break;
+    case MR_COMMAND_WORKER_HEARTBEAT: incarnation = in->worker_heartbeat->incarnation; break;
+    case MR_COMMAND_GET_SPLITS: incarnation = in->get_splits->incarnation; break;
+    case MR_COMMAND_TASK_ENDED: incarnation = in->task_ended->incarnation; break;
+    default: return;
     }
     sim_check_heard(sim, replica, in->kind, incarnation);
 }
@@ -217,15 +204,9 @@ static void note_verdict(enum mr_verdict verdict, int rc, const struct mr_txn_re
         }
         replica->flight->settled = true;
         break;
-    case MR_VERDICT_COMMITTED_DEPOSED:
-        sim_rare(sim, SIM_RARE_DEPOSED_COMMITTED);
-        break;
-    case MR_VERDICT_DEPOSED:
-        sim_rare(sim, SIM_RARE_DEPOSED_REFUSED);
-        break;
-    case MR_VERDICT_REFUSED:
-        sim_rare(sim, SIM_RARE_REFUSED);
-        break;
+    case MR_VERDICT_COMMITTED_DEPOSED: sim_rare(sim, SIM_RARE_DEPOSED_COMMITTED); break;
+    case MR_VERDICT_DEPOSED: sim_rare(sim, SIM_RARE_DEPOSED_REFUSED); break;
+    case MR_VERDICT_REFUSED: sim_rare(sim, SIM_RARE_REFUSED); break;
     case MR_VERDICT_AGAIN:
         if (rc < 0 && !is_unknown(rc, why)) {
             sim_rare(sim, SIM_RARE_REFUSED_LATE);

@@ -1,9 +1,7 @@
-/*
- * Productions on a worker, around what ships: the window that says what may be dropped and when
+/* Productions on a worker, around what ships: the window that says what may be dropped and when
  * there is something to produce (cache/window), and what a task decides that reads there
  * (session/reading.h). Modelled are the elements, which are all kept for the judge, and files, each
- * of one element.
- */
+ * of one element. */
 #include "sim.h"
 
 #define ELEMENT_BYTES 100

@@ -254,29 +254,20 @@ int main(int argc, char **argv)
 
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (c) {
-        case 'n':
-            fine = fine && number(optarg, &o.seeds);
-            break;
-        case 'f':
-            fine = fine && number(optarg, &o.first);
-            break;
+        case 'n': fine = fine && number(optarg, &o.seeds); break;
+        case 'f': fine = fine && number(optarg, &o.first); break;
         case 's':
             fine = fine && number(optarg, &o.first);
             o.seeds = 1;
             o.one = true;
             break;
-        case 'r':
-            fine = fine && number(optarg, &o.ranges);
-            break;
-        case 'h':
-            fine = fine && number(optarg, &o.hours) && o.hours <= 1000;
-            break;
+        case 'r': fine = fine && number(optarg, &o.ranges); break;
+        case 'h': fine = fine && number(optarg, &o.hours) && o.hours <= 1000; break;
         case 'b':
             o.bug = sim_bug_named(optarg);
             fine = fine && o.bug != SIM_BUG_COUNT;
             break;
-        default:
-            fine = false;
+        default: fine = false;
         }
     }
     if (!fine || optind != argc) {

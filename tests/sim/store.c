@@ -1,8 +1,6 @@
-/*
- * The store is coord/fake, which the conformance suite holds to the contract. Here is each
+/* The store is coord/fake, which the conformance suite holds to the contract. Here is each
  * dispatcher's way to it, on which requests are late, lost or refused; and what the judge sees of
- * it: transactions, as they are applied.
- */
+ * it: transactions, as they are applied. */
 #include "sim.h"
 
 #include "coord/bytes.h"

@@ -1,6 +1,5 @@
 #include "story.h"
 
-#include "base/base.h"
 #include "base/buf.h"
 
 int story_setup(void **state)

@@ -1,8 +1,6 @@
-/*
- * Named cases in virtual time. No chance plays a part in them: a message takes 1 ms, a split 100
+/* Named cases in virtual time. No chance plays a part in them: a message takes 1 ms, a split 100
  * ms, an OFF task one second; a reader's application takes four elements every 100 ms, a slow one
- * none.
- */
+ * none. */
 #pragma once
 
 #include "sim.h"
@@ -29,10 +27,8 @@ void story_start(struct sim *sim);
 void story_begin(struct sim *sim, int workers, int clients, int dataset, bool repeats);
 /* The same, until splits are handed out. */
 void story_read(struct sim *sim, int workers, int clients, int dataset, bool repeats);
-/*
- * Run until so many lines were said as @lines has, and compare: what was said since the last time.
- * The lines are the core's own, and what befell the cluster.
- */
+/* Run until so many lines were said as @lines has, and compare: what was said since the last time.
+ * The lines are the core's own, and what befell the cluster. */
 void mr_sim_expect(struct sim *sim, const char *lines);
 const char *story_said(const struct sim *sim); /* so far */
 /* What was said so far is not compared. */

@@ -1,7 +1,5 @@
-/*
- * Named cases in virtual time, told by the transcript: the core's own lines and what befell the
- * cluster. No chance plays a part: a message takes 1 ms, a split 100 ms, an OFF task one second.
- */
+/* Named cases in virtual time, told by the transcript: the core's own lines and what befell the
+ * cluster. No chance plays a part: a message takes 1 ms, a split 100 ms, an OFF task one second. */
 #include "story.h"
 
 static void a_reader_and_a_worker(void **state)
@@ -52,10 +50,8 @@ static void the_next_leader_gives_the_same_answer(void **state)
     assert_int_equal(sim->grants, 3); /* 0..1, 2..2, the end */
 }
 
-/*
- * A worker that was frozen past its timeout wakes up still believing in its task. The task is lost,
- * whatever it says of it; it registers again and lives on.
- */
+/* A worker that was frozen past its timeout wakes up still believing in its task. The task is lost,
+ * whatever it says of it; it registers again and lives on. */
 static void a_late_report_is_refused(void **state)
 {
     struct sim *sim = *state;
@@ -114,8 +110,6 @@ static void a_paused_leader_that_answers_from_memory_would(void **state)
     assert_int_equal(denials_of_a_paused_leader(sim), 1);
     assert_int_equal(sim->probe_code, MR_ENOTFOUND);
 }
-
-/* ---------------------------------------------------------------- found by the walks */
 
 /* The store refuses a batch for good, and the leader loads its state again, in the same term: what
  * it numbers from then on must not have the numbers of what it made before. */

@@ -53,8 +53,6 @@ static void draw_moments(struct sim *sim, unsigned on_percent, struct sim_faults
     }
 }
 
-/* ---------------------------------------------------------------- who reads what */
-
 static bool is_about_sharing(const struct sim *sim)
 {
     return sim->seed % 3 == 0;

@@ -1,9 +1,7 @@
-/*
- * One task of a worker, around what ships (src/worker/session): the splits on their way from the
+/* One task of a worker, around what ships (src/worker/session): the splits on their way from the
  * dispatcher and what of them is finished (splits.h), and the book that says which client gets
  * what (book.h). Modelled are the calls, the engine (an element for each split, a shuffle buffer,
- * time) and, in share.c, the window of a production.
- */
+ * time) and, in share.c, the window of a production. */
 #include "sim.h"
 
 #include "worker/session/splits.h"

@@ -1,7 +1,5 @@
-/*
- * A random walk: a whole cluster under faults, all from one seed, judged all the way by the
- * checker.
- */
+/* A random walk: a whole cluster under faults, all from one seed, judged all the way by the
+ * checker. */
 #pragma once
 
 #include "sim.h"
@@ -18,10 +16,8 @@ void sim_walk(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record);
 /* The same about coordinated reads: of finite data if @seed is even. */
 void sim_walk_rounds(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record);
 bool sim_bug_is_of_rounds(enum sim_bug bug);
-/*
- * A cluster that lives for @hours (at most 1000), whose faults and readers are others in each of
- * them, but for the calm ones. What is left half an hour after the last reader is what is alive.
- */
+/* A cluster that lives for @hours (at most 1000), whose faults and readers are others in each of
+ * them, but for the calm ones. What is left half an hour after the last reader is what is alive. */
 void sim_hours(struct sim *sim, uint64_t seed, unsigned hours, bool record);
 void sim_tally_add(struct sim_tally *tally, const struct sim *sim);
 

@@ -1,8 +1,6 @@
-/*
- * Random walks, a thousand of them, and the same walks with a bug put in, which the checker must
+/* Random walks, a thousand of them, and the same walks with a bug put in, which the checker must
  * object to: one that accepts those would prove nothing. A failure prints the seed and the command
- * that shows it. ROUNDS: walks about coordinated reads.
- */
+ * that shows it. ROUNDS: walks about coordinated reads. */
 #include "walk.h"
 
 #include <setjmp.h>

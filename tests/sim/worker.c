@@ -375,20 +375,11 @@ static void go_on(struct sim *sim, struct sim_worker *worker)
                 drop(sim, worker, task);
             }
             break;
-        case MR_REGISTRATION_BEGIN_LIFE:
-            break;
-        case MR_REGISTRATION_REGISTER:
-            do_register(sim, worker);
-            break;
-        case MR_REGISTRATION_WATCH:
-            do_watch(sim, worker);
-            break;
-        case MR_REGISTRATION_BEAT:
-            do_beat(sim, worker);
-            break;
-        case MR_REGISTRATION_REST:
-            rest(sim, worker, until);
-            return;
+        case MR_REGISTRATION_BEGIN_LIFE: break;
+        case MR_REGISTRATION_REGISTER: do_register(sim, worker); break;
+        case MR_REGISTRATION_WATCH: do_watch(sim, worker); break;
+        case MR_REGISTRATION_BEAT: do_beat(sim, worker); break;
+        case MR_REGISTRATION_REST: rest(sim, worker, until); return;
         }
         if (worker->control.id == 0) {
             mr_registration_done(&worker->registration, step);

@@ -3,7 +3,6 @@
 
 #include "cache/rocks/rocks.h"
 
-#include "base/base.h"
 #include "cache/internal.h"
 
 #include <stdlib.h>

@@ -1,7 +1,5 @@
-/*
- * A peer that speaks HTTP/2 by hand, to say what no well-behaved gRPC client would: calls without
- * an end, resets. One thread.
- */
+/* A peer that speaks HTTP/2 by hand, to say what no well-behaved gRPC client would: calls without
+ * an end, resets. One thread. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,5 @@
 #include "tests/support/rpc.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "base/sync.h"
 #include "tests/support/port.h"

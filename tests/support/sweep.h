@@ -1,9 +1,7 @@
-/*
- * Everything that a scenario takes from outside fails once, one after the other: its nth
+/* Everything that a scenario takes from outside fails once, one after the other: its nth
  * allocation, or its nth request to somebody, for n = 1.. until there is no nth. Whatever fails,
  * its caller is told why, or it does not show; and the next try works. What is lost on the way the
- * sanitizers tell.
- */
+ * sanitizers tell. */
 #pragma once
 
 #include <millrace/base.h>

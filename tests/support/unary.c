@@ -1,6 +1,5 @@
 #include "tests/support/unary.h"
 
-#include "base/base.h"
 #include "base/sync.h"
 
 struct waiter {

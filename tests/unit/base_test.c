@@ -1,6 +1,5 @@
 /* Errors, byte strings, random numbers, back-off and failing allocations. */
 #include "base/address.h"
-#include "base/base.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/hash.h"

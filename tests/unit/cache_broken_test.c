@@ -1,7 +1,6 @@
 /* The cache over a storage that fails at a chosen call, and with allocations that fail. */
 #include "support/cache_fixture.h"
 
-#include "base/base.h"
 #include "cache/fake/fake.h"
 
 #include <stdatomic.h>

@@ -1,10 +1,6 @@
-/*
- * The cache as its users see it, one call after the other. Compiled twice: over the storage in
- * memory (cache_test) and over RocksDB (cache_rocks_test).
- */
+/* The cache as its users see it, one call after the other. Compiled twice: over the storage in
+ * memory (cache_test) and over RocksDB (cache_rocks_test). */
 #include "support/cache_fixture.h"
-
-#include "base/base.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,11 +1,7 @@
-/*
- * Producers and readers on threads of their own: who waits for whom, several logs at once, closing
+/* Producers and readers on threads of their own: who waits for whom, several logs at once, closing
  * under readers, and a model of what every reader got. Over the storage in memory
- * (cache_threads_test, for the thread sanitizer) and over RocksDB (cache_rocks_threads_test).
- */
+ * (cache_threads_test, for the thread sanitizer) and over RocksDB (cache_rocks_threads_test). */
 #include "support/cache_fixture.h"
-
-#include "base/base.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
-/*
- * The policy of the window: who holds what, what is skipped and counted, when there is something to
+/* The policy of the window: who holds what, what is skipped and counted, when there is something to
  * produce; then random walks with many readers, judged by a model that keeps the state of every
- * element. MR_SEED replays one walk.
- */
+ * element. MR_SEED replays one walk. */
 #include "cache/window/window.h"
 
 #include "base/base.h"

@@ -1,5 +1,4 @@
 /* Finding the leader and following it, against dispatchers that do as the test says. */
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/sync.h"

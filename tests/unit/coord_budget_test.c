@@ -1,7 +1,5 @@
-/*
- * The write budget with workers that write when their grant is used up: what matters is the load
- * that results, not how it is found.
- */
+/* The write budget with workers that write when their grant is used up: what matters is the load
+ * that results, not how it is found. */
 #include "coord/budget.h"
 
 #include "base/rng.h"

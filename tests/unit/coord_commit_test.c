@@ -1,12 +1,9 @@
-/*
- * Group commit by itself: what is gathered, what is sent, and what each answer means. The store is
- * played by hand here.
- */
+/* Group commit by itself: what is gathered, what is sent, and what each answer means. The store is
+ * played by hand here. */
 #include "coord/bytes.h"
 #include "coord/commit.h"
 #include "coord/record.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 
 #include <setjmp.h>

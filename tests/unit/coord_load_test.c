@@ -1,9 +1,6 @@
-/*
- * What a term begins with: one member over the fake store, and somebody else who writes meanwhile.
+/* What a term begins with: one member over the fake store, and somebody else who writes meanwhile.
  * Whatever happens on the way, what was handed over when the load ends is every key below the
- * prefixes, each once, as it was at one revision.
- */
-#include "base/base.h"
+ * prefixes, each once, as it was at one revision. */
 #include "coord/bytes.h"
 #include "coord/fake/fake.h"
 #include "coord/member.h"

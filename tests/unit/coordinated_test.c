@@ -1,6 +1,5 @@
 /* A reader that is a consumer of a coordinated job, against a dispatcher and two workers that do as
  * the test says. */
-#include "base/base.h"
 #include "base/sync.h"
 #include "client/losses.h"
 #include "client/reader_internal.h"

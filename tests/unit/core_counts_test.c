@@ -1,7 +1,5 @@
-/*
- * What the core counts for metrics: it is what status lists, and steps say which splits they moved.
- * That the keys are counted right is checked after every step of every test with core_support.h.
- */
+/* What the core counts for metrics: it is what status lists, and steps say which splits they moved.
+ * That the keys are counted right is checked after every step of every test with core_support.h. */
 #include "core_support.h"
 
 #include "base/base.h"
@@ -260,10 +258,8 @@ static void end_with_holder(struct fixture *f, const char *worker, const char *c
     table_step(&f->t, &command); /* a copy of it */
 }
 
-/*
- * The end did not wait for readers that rested with elements: those who are given up later have
- * lost them, as the record says, under the next leader, too. What one says late is better known.
- */
+/* The end did not wait for readers that rested with elements: those who are given up later have
+ * lost them, as the record says, under the next leader, too. What one says late is better known. */
 static void what_a_client_held_at_the_end_is_lost_when_it_is_given_up(void **state)
 {
     struct fixture *f = *state;

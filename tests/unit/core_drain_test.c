@@ -1,8 +1,6 @@
-/*
- * Workers that go on purpose: what they have not opened goes to others, under either guarantee, and
+/* Workers that go on purpose: what they have not opened goes to others, under either guarantee, and
  * is neither lost nor repeated; what they have, they finish; and that they come to an end says
- * nothing about the pipeline.
- */
+ * nothing about the pipeline. */
 #include "core_support.h"
 
 #include "base/base.h"

@@ -1,10 +1,8 @@
-/*
- * One bad record must not stop the rest. Of a cluster with jobs of all kinds every record in turn
+/* One bad record must not stop the rest. Of a cluster with jobs of all kinds every record in turn
  * is made garbage, emptied, deleted, and has each of its numbers changed; then another leader takes
  * over, and everybody reads on. Jobs that do not rest on the record read to their end and lose
  * nothing; those that do end, or get an error that says why. Nobody waits for ever. What was set
- * aside for it is there again when the record is put right.
- */
+ * aside for it is there again when the record is put right. */
 #include "core_support.h"
 
 #include "base/base.h"
@@ -434,10 +432,8 @@ static void judge(const struct cluster *c, const char *key, const char *about)
     }
 }
 
-/*
- * What was set aside is as it was: with the record put right its jobs are there again, and the
- * passes that were open go on where they were, since the workers have kept their tasks.
- */
+/* What was set aside is as it was: with the record put right its jobs are there again, and the
+ * passes that were open go on where they were, since the workers have kept their tasks. */
 static void mend(struct cluster *c, const char *key, const char *value, const char *about)
 {
     bool mended[READERS] = {false}, any = false;

@@ -1,5 +1,4 @@
 /* What one host may make of what is bounded for all: half of it alone, and others still get in. */
-#include "base/base.h"
 #include "core_support.h"
 #include "dispatcher/model/model.h"
 

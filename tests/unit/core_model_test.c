@@ -308,13 +308,9 @@ static void work(struct model *m, int w)
     struct task *task = mine[draw(m, n)];
 
     switch (draw(m, 4)) {
-    case 0:
-        report(m, task);
-        break;
+    case 0: report(m, task); break;
     case 1:
-    case 2:
-        read_some(m, task);
-        break;
+    case 2: read_some(m, task); break;
     default:
         if (task->over) {
             end(m, task);

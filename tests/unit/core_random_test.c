@@ -1,8 +1,6 @@
-/*
- * Random commands, many of them senseless: nothing a caller says may trip an assertion, the
+/* Random commands, many of them senseless: nothing a caller says may trip an assertion, the
  * invariants hold after every step, and a core loaded from the store shows the same as the one
- * before. MR_SEED=<seed> runs one walk.
- */
+ * before. MR_SEED=<seed> runs one walk. */
 #include "core_support.h"
 
 #include "base/base.h"
@@ -151,13 +149,9 @@ static void random_command(struct walk *w)
     const char *worker = a_worker(w);
 
     switch (draw(w, w->shares ? 14 : 11)) {
-    case 0:
-        add_worker(t, worker, WORD(w, "a:1", "b:1", "c:1"));
-        break;
+    case 0: add_worker(t, worker, WORD(w, "a:1", "b:1", "c:1")); break;
     case 1:
-    case 2:
-        random_open(w);
-        break;
+    case 2: random_open(w); break;
     case 3:
         if (draw(w, 3) != 0) {
             beat_with_report(t, worker, a_task(w, worker), a_report(w));
@@ -171,9 +165,7 @@ static void random_command(struct walk *w)
         beat_client(t, WORD(w, "c0", "c1", "c2", "c3"), an_iteration(w),
                     draw(w, 3) == 0 ? worker : NULL);
         break;
-    case 5:
-        release_client(t, WORD(w, "c0", "c1", "c2", "c3", "c4", "c5"), an_iteration(w));
-        break;
+    case 5: release_client(t, WORD(w, "c0", "c1", "c2", "c3", "c4", "c5"), an_iteration(w)); break;
     case 6:
     case 7:
     case 8:
@@ -197,9 +189,7 @@ static void random_command(struct walk *w)
             table_wait(t, (int64_t)draw(w, 20));
         }
         break;
-    default:
-        table_wait(t, (int64_t)draw(w, draw(w, 10) == 0 ? 400000 : 8000));
-        break;
+    default: table_wait(t, (int64_t)draw(w, draw(w, 10) == 0 ? 400000 : 8000)); break;
     }
 }
 

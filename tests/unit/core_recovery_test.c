@@ -1,7 +1,5 @@
-/*
- * At least once: what lost workers had not finished is read again. The interleavings that would
- * lose a split, or never come to an end, one by one.
- */
+/* At least once: what lost workers had not finished is read again. The interleavings that would
+ * lose a split, or never come to an end, one by one. */
 #include "core_support.h"
 
 #include "base/base.h"

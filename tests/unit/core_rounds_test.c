@@ -1,8 +1,6 @@
-/*
- * Coordinated reads, as the dispatcher decides about them: places and sessions, turns and the
+/* Coordinated reads, as the dispatcher decides about them: places and sessions, turns and the
  * horizon, what becomes of a lost worker's rounds, the end. Another leader takes over between the
- * steps.
- */
+ * steps. */
 #include "core_support.h"
 
 #include "base/base.h"

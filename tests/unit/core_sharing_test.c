@@ -1,7 +1,5 @@
-/*
- * The life of a production that several jobs use: what each is told of it, and when it goes. After
- * each step another leader takes over.
- */
+/* The life of a production that several jobs use: what each is told of it, and when it goes. After
+ * each step another leader takes over. */
 #include "core_sharing_support.h"
 
 #include "base/base.h"

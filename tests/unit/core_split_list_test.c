@@ -1,7 +1,6 @@
 /* Lists of splits, against an array that says the same split by split. */
 #include "dispatcher/model/splits.h"
 
-#include "base/base.h"
 #include "base/rng.h"
 #include "dispatcher/core/core.h"
 

@@ -2,7 +2,6 @@
  * takeover. */
 #include "core_support.h"
 
-#include "base/base.h"
 #include "base/buf.h"
 #include "base/map.h"
 

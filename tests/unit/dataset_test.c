@@ -1,10 +1,7 @@
-/*
- * Building datasets and functions: what is refused and how, what a fingerprint sees, what comes
- * back from bytes that nobody vouches for.
- */
+/* Building datasets and functions: what is refused and how, what a fingerprint sees, what comes
+ * back from bytes that nobody vouches for. */
 #include "engine_support.h"
 
-#include "base/base.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "dataset/definition.h"

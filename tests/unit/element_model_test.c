@@ -1,7 +1,5 @@
-/*
- * Slices, joins, gathers, batches and their inverses against the naive model, on random elements.
- * The seed of a failing round is printed; MR_SEED replays it alone.
- */
+/* Slices, joins, gathers, batches and their inverses against the naive model, on random elements.
+ * The seed of a failing round is printed; MR_SEED replays it alone. */
 #include "element_random.h"
 
 #include <setjmp.h>

@@ -1,7 +1,5 @@
 #include "element_random.h"
 
-#include "base/base.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 

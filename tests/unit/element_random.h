@@ -1,7 +1,5 @@
-/*
- * Random elements for tests, as a naive model: a table of cells that own their values one by one.
- * What blocks do by sharing and pointing, the model does by copying; both must agree.
- */
+/* Random elements for tests, as a naive model: a table of cells that own their values one by one.
+ * What blocks do by sharing and pointing, the model does by copying; both must agree. */
 #pragma once
 
 #include "base/buf.h"

@@ -1,5 +1,4 @@
 /* Specs, and what blocks promise beyond their contents: sharing, counting, refusing. */
-#include "base/base.h"
 #include "base/memory.h"
 #include "element/block.h"
 #include "element/spec_proto.h"

@@ -1,10 +1,7 @@
-/*
- * The encoded form: what goes in comes out; no truncation is taken for a block; no flipped bit does
- * harm (under the address sanitizer, reading beyond the buffer would end the test).
- */
+/* The encoded form: what goes in comes out; no truncation is taken for a block; no flipped bit does
+ * harm (under the address sanitizer, reading beyond the buffer would end the test). */
 #include "element_random.h"
 
-#include "base/base.h"
 #include "element/frame.h"
 #include "element/trace.h"
 

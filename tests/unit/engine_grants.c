@@ -1,12 +1,9 @@
-/*
- * How we know what an element descends from, whatever the pipeline does: the pipeline is run again
+/* How we know what an element descends from, whatever the pipeline does: the pipeline is run again
  * with the splits of one grant exchanged for others. Elements that are different then descend from
  * that grant: their blocks must say so. (That says nothing where it depends on values what is next
- * to what.)
- */
+ * to what.) */
 #include "engine_grants.h"
 
-#include "base/base.h"
 #include "base/sync.h"
 #include "engine_support.h"
 
@@ -210,10 +207,8 @@ static bool same_elements(const struct run *a, const struct run *b)
     return true;
 }
 
-/*
- * Exchange grant @grant: what differs from @base descends from it. @influence gets its bit for
- * these elements.
- */
+/* Exchange grant @grant: what differs from @base descends from it. @influence gets its bit for
+ * these elements. */
 static void exchange_one(const char *name, mr_dataset *ds, const struct run *base,
                          uint64_t base_held, uint32_t grant, size_t most, uint64_t *influence)
 {

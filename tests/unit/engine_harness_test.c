@@ -1,10 +1,7 @@
-/*
- * What holds for every pipeline, tried on a list that covers every operator: the same elements
+/* What holds for every pipeline, tried on a list that covers every operator: the same elements
  * whatever the size of the blocks and the number of threads; saved anywhere and restored, the same
  * continuation; a definition that comes back from its bytes; no memory, or no time, breaks nothing;
- * elements say which splits they descend from.
- */
-#include "base/base.h"
+ * elements say which splits they descend from. */
 #include "engine_grants.h"
 #include "engine_pipelines.h"
 

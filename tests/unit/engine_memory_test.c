@@ -1,10 +1,7 @@
-/*
- * Memory budgets: what engines make is charged before it is made, engines share a budget, work is
- * cut smaller when it is short, and all of it comes back.
- */
+/* Memory budgets: what engines make is charged before it is made, engines share a budget, work is
+ * cut smaller when it is short, and all of it comes back. */
 #include "engine_support.h"
 
-#include "base/base.h"
 #include "base/memory.h"
 
 #include <setjmp.h>
@@ -122,10 +119,8 @@ static int number_of(const mr_block *block, uint32_t row)
     return atoi(digits);
 }
 
-/*
- * A call has some 10 MiB at its height and gives 4, of 12: with what another has or has given it
- * does not fit, alone it does.
- */
+/* A call has some 10 MiB at its height and gives 4, of 12: with what another has or has given it
+ * does not fit, alone it does. */
 static void calls_that_do_not_fit_side_by_side_are_run_one_by_one(void **state)
 {
     for (int ordered = 0; ordered <= 1; ordered++) {

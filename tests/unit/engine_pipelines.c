@@ -1,7 +1,6 @@
 /* Pipelines of sources, maps, batches, shuffles and files. */
 #include "engine_pipelines.h"
 
-#include "base/base.h"
 #include "base/buf.h"
 
 #include <millrace/tfrecord.h>

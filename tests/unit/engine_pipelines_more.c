@@ -1,7 +1,6 @@
 /* Pipelines of what is built on those: windows, groups, padding, choices. */
 #include "engine_pipelines.h"
 
-#include "base/base.h"
 #include "base/buf.h"
 
 #include <setjmp.h>

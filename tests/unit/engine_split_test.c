@@ -1,10 +1,7 @@
-/*
- * DYNAMIC sharding as the engine sees it: several iterators over one dataset, a split source
- * between them that hands every split out once in a repetition.
- */
+/* DYNAMIC sharding as the engine sees it: several iterators over one dataset, a split source
+ * between them that hands every split out once in a repetition. */
 #include "engine_support.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "base/sync.h"
 

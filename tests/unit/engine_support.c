@@ -1,7 +1,5 @@
 #include "engine_support.h"
 
-#include "base/base.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -255,21 +253,11 @@ static void put_value(struct text *t, const struct mr_column *c, uint64_t i)
     const void *d = c->data;
 
     switch ((mr_dtype)c->dtype) {
-    case MR_INT64:
-        put(t, "%" PRId64, ((const int64_t *)d)[i]);
-        break;
-    case MR_INT32:
-        put(t, "%d", ((const int32_t *)d)[i]);
-        break;
-    case MR_FLOAT32:
-        put(t, "%g", (double)((const float *)d)[i]);
-        break;
-    case MR_FLOAT64:
-        put(t, "%g", ((const double *)d)[i]);
-        break;
-    case MR_BOOL:
-        put(t, "%s", ((const uint8_t *)d)[i] != 0 ? "true" : "false");
-        break;
+    case MR_INT64: put(t, "%" PRId64, ((const int64_t *)d)[i]); break;
+    case MR_INT32: put(t, "%d", ((const int32_t *)d)[i]); break;
+    case MR_FLOAT32: put(t, "%g", (double)((const float *)d)[i]); break;
+    case MR_FLOAT64: put(t, "%g", ((const double *)d)[i]); break;
+    case MR_BOOL: put(t, "%s", ((const uint8_t *)d)[i] != 0 ? "true" : "false"); break;
     case MR_STRING:
         put(t, "'%.*s'", (int)(c->offsets[i + 1] - c->offsets[i]), (const char *)d + c->offsets[i]);
         break;
@@ -283,9 +271,7 @@ static void put_value(struct text *t, const struct mr_column *c, uint64_t i)
     case MR_FLOAT16:
     case MR_BFLOAT16:
     case MR_DTYPE_COUNT:
-    default:
-        put(t, "?%d", c->dtype);
-        break;
+    default: put(t, "?%d", c->dtype); break;
     }
 }
 

@@ -85,9 +85,7 @@ struct read_options {
 };
 
 mr_engine_iter *open_with(mr_dataset *ds, const struct read_options *o);
-/*
- * Append to @l until the end, an error too many or for good (which is one line, however often it is
- * given), or @most lines in it. MR_END if it is over.
- */
+/* Append to @l until the end, an error too many or for good (which is one line, however often it is
+ * given), or @most lines in it. MR_END if it is over. */
 int read_on(mr_engine_iter *it, const struct read_options *o, struct lines *l);
 struct lines read_all(mr_dataset *ds, const struct read_options *o);

@@ -1,7 +1,5 @@
-/*
- * What the harness does not see: how much is asked of a source, what an error says, memory budgets,
- * epochs, waiting and cancelling, reads from elsewhere.
- */
+/* What the harness does not see: how much is asked of a source, what an error says, memory budgets,
+ * epochs, waiting and cancelling, reads from elsewhere. */
 #include "engine_support.h"
 
 #include "base/sync.h"

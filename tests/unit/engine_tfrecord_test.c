@@ -1,7 +1,6 @@
 /* TFRecord files: what is written is read; what is damaged is named. */
 #include "engine_support.h"
 
-#include "base/base.h"
 #include "engine/crc32c.h"
 
 #include <millrace/tfrecord.h>

@@ -1,5 +1,4 @@
 /* What the log says of an endpoint of etcd that failed. */
-#include "base/base.h"
 #include "coord/etcd/internal.h"
 
 #include <setjmp.h>

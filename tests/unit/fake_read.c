@@ -1,6 +1,5 @@
 #include "fake_read.h"
 
-#include "base/base.h"
 #include "element/frame.h"
 
 #include <setjmp.h>

@@ -1,7 +1,5 @@
-/*
- * What the fakes of a worker have in common: a server of Read streams, and messages on them. What
- * is said on a stream is each fake's own.
- */
+/* What the fakes of a worker have in common: a server of Read streams, and messages on them. What
+ * is said on a stream is each fake's own. */
 #pragma once
 
 #include "element/block.h"

@@ -1,6 +1,5 @@
 #include "fake_service.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "base/sync.h"
 

@@ -1,6 +1,5 @@
 #include "fake_turns.h"
 
-#include "base/base.h"
 #include "base/rng.h"
 #include "base/sync.h"
 #include "fake_read.h"

@@ -1,5 +1,4 @@
 /* parse_example: what records may look like, defaults, and the messages of what is refused. */
-#include "base/base.h"
 #include "base/buf.h"
 #include "kernel_support.h"
 
@@ -108,27 +107,17 @@ static void put(struct mr_buf *records, const char *what, int64_t label, bool pa
 
     for (; *what != '\0'; what++) {
         switch (*what) {
-        case 'l':
-            test_put_ints(&entries, "label", labels, 1, packed);
-            break;
-        case 'L': /* two values */
-            test_put_ints(&entries, "label", labels, 2, packed);
-            break;
+        case 'l': test_put_ints(&entries, "label", labels, 1, packed); break;
+        case 'L': /* two values */ test_put_ints(&entries, "label", labels, 2, packed); break;
         case 'f': /* floats where ints belong */
             test_put_floats(&entries, "label", pixels, 1, packed);
             break;
         case 'e': /* an entry without a value */
             test_put_field(&entries, 1, "\x0a\x05label", 7);
             break;
-        case 'p':
-            test_put_floats(&entries, "pixels", pixels, 2, packed);
-            break;
-        case 't':
-            test_put_string(&entries, "tag", "hello");
-            break;
-        default:
-            test_put_string(&entries, "something else", "ignored");
-            break;
+        case 'p': test_put_floats(&entries, "pixels", pixels, 2, packed); break;
+        case 't': test_put_string(&entries, "tag", "hello"); break;
+        default: test_put_string(&entries, "something else", "ignored"); break;
         }
     }
     test_put_example(records, &entries);

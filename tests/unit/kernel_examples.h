@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 struct kernel_example {
     const char *kernel;
     const char *inputs;

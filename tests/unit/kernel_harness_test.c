@@ -1,9 +1,6 @@
-/*
- * What holds for every tensor operator, checked on the examples of kernel_examples.h: n rows are n
+/* What holds for every tensor operator, checked on the examples of kernel_examples.h: n rows are n
  * times one row; a broadcast input is that row repeated; empty blocks; wrong inputs and attributes
- * are refused; a failed allocation is MR_EEXHAUSTED and leaves nothing behind.
- */
-#include "base/base.h"
+ * are refused; a failed allocation is MR_EEXHAUSTED and leaves nothing behind. */
 #include "kernel_examples.h"
 #include "kernel_support.h"
 #include "ops/attr.h"

@@ -1,6 +1,5 @@
 #include "kernel_support.h"
 
-#include "base/base.h"
 #include "base/rng.h"
 #include "ops/attr.h"
 #include "ops/half.h"
@@ -331,16 +330,11 @@ double test_value(const struct mr_owned_column *c, uint32_t rows, uint32_t row, 
         CASE(MR_UINT64, uint64_t)
         CASE(MR_FLOAT32, float)
         CASE(MR_FLOAT64, double)
-    case MR_FLOAT16:
-        v = (double)mr_half_load(*(const mr_half *)at);
-        break;
-    case MR_BFLOAT16:
-        v = (double)mr_bfloat_load(*(const mr_bfloat *)at);
-        break;
+    case MR_FLOAT16: v = (double)mr_half_load(*(const mr_half *)at); break;
+    case MR_BFLOAT16: v = (double)mr_bfloat_load(*(const mr_bfloat *)at); break;
     case MR_DTYPE_NONE:
     case MR_STRING:
-    case MR_DTYPE_COUNT:
-        fail_msg("no number");
+    case MR_DTYPE_COUNT: fail_msg("no number");
     }
 #undef CASE
     mr_input_close(&input);

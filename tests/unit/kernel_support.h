@@ -39,10 +39,8 @@ mr_dtype test_dtype(const char *name, size_t len);
 void test_random_blocks(const struct test_input *inputs, size_t n, uint32_t rows, uint64_t seed,
                         mr_block **ret);
 
-/*
- * The parts of a tf.Example, packed or not: an entry of the feature map around a list, and the
- * record around entries. Appended to @out.
- */
+/* The parts of a tf.Example, packed or not: an entry of the feature map around a list, and the
+ * record around entries. Appended to @out. */
 void test_put_varint(struct mr_buf *out, uint64_t v);
 void test_put_field(struct mr_buf *out, uint32_t number, const void *bytes, size_t size);
 void test_put_feature(struct mr_buf *entries, const char *key, uint32_t kind, const void *list,

@@ -1,6 +1,5 @@
 /* Values that tensor operators must give, the traps first: what C leaves undefined, and what the
  * host could change. */
-#include "base/base.h"
 #include "base/buf.h"
 #include "kernel_support.h"
 #include "ops/half.h"

@@ -1,8 +1,5 @@
-/*
- * Health of the dispatcher's loop, and pages that nobody waits for any more. The loop here is a
- * mailbox without a thread: the test is who takes from it.
- */
-#include "base/base.h"
+/* Health of the dispatcher's loop, and pages that nobody waits for any more. The loop here is a
+ * mailbox without a thread: the test is who takes from it. */
 #include "base/clock.h"
 #include "base/sync.h"
 #include "dispatcher/server/internal.h"

@@ -1,6 +1,5 @@
 /* Calls in the dispatcher's mailbox: each host has its share of them and of their bytes, until they
  * are freed. */
-#include "base/base.h"
 #include "dispatcher/server/mailbox.h"
 
 #include <setjmp.h>

@@ -1,8 +1,6 @@
 /* The page of metrics: its text, its bounds, and that docs/run/metrics.md shows the table. */
 #include "metrics/metrics.h"
 
-#include "base/base.h"
-
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,5 @@
-/*
- * Compiled functions: the same results as operators one by one, whatever was folded, fused or
- * dropped on the way; a row that fails leaves the rows before it.
- */
-#include "base/base.h"
+/* Compiled functions: the same results as operators one by one, whatever was folded, fused or
+ * dropped on the way; a row that fails leaves the rows before it. */
 #include "engine/program.h"
 #include "engine/program/plan.h"
 

@@ -1,6 +1,5 @@
 /* Reads without a service: time is a number, what they ask for and say is a transcript. One line
  * for each thing, "[ms] what", as a test makes it happen. */
-#include "base/base.h"
 #include "client/hand_log.h"
 #include "client/read/internal.h"
 
@@ -164,18 +163,10 @@ static void step(struct stage *s)
 
     mr_read_next_step(&s->read, &step);
     switch (step.kind) {
-    case MR_READ_STEP_WAIT:
-        say(s, "wait until %d", (int)step.until_ms);
-        break;
-    case MR_READ_STEP_REGISTER:
-        say(s, "register");
-        break;
-    case MR_READ_STEP_OUT:
-        say(s, "out");
-        break;
-    case MR_READ_STEP_UNWATCH:
-        say(s, "unwatch");
-        break;
+    case MR_READ_STEP_WAIT: say(s, "wait until %d", (int)step.until_ms); break;
+    case MR_READ_STEP_REGISTER: say(s, "register"); break;
+    case MR_READ_STEP_OUT: say(s, "out"); break;
+    case MR_READ_STEP_UNWATCH: say(s, "unwatch"); break;
     case MR_READ_STEP_CALL:
     case MR_READ_STEP_WATCH:
         say(s, "%s", step.method);

@@ -1,8 +1,6 @@
 /* When a read that waits says what for, on a clock of the test's own. */
 #include "client/read/internal.h"
 
-#include "base/base.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 

@@ -54,10 +54,8 @@ static void what_is_closed_with_after_the_end_is_counted(void **state)
     assert_int_equal(f->d.abandoned, 1);
 }
 
-/*
- * Whoever falls silent with elements has lost them, so one that is there says so after the end,
- * too; and when it has used them it leaves, whenever it is closed.
- */
+/* Whoever falls silent with elements has lost them, so one that is there says so after the end,
+ * too; and when it has used them it leaves, whenever it is closed. */
 static void who_holds_elements_after_the_end_is_heard_of_until_they_are_used(void **state)
 {
     struct fixture *f = *state;

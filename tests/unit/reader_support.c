@@ -1,6 +1,5 @@
 #include "reader_support.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/sync.h"
 #include "tests/support/port.h"

@@ -1,10 +1,7 @@
-/*
- * Reading from the service: what workers send gets to the application, once, however streams
- * break.
- */
+/* Reading from the service: what workers send gets to the application, once, however streams
+ * break. */
 #include "reader_support.h"
 
-#include "base/base.h"
 #include "base/sync.h"
 
 static void everything_arrives_once(void **state)

@@ -1,7 +1,6 @@
 /* Workers that come and go, and those that a reader cannot reach. */
 #include "reader_support.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/sync.h"
 

@@ -1,5 +1,4 @@
 /* Calls that wait for their first message, in time that is made up. */
-#include "base/base.h"
 #include "rpc/grpc/internal.h"
 
 #include <setjmp.h>

@@ -1,5 +1,4 @@
 /* Peers that take from a server what they can: it keeps to its limits, and others go on. */
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/sync.h"

@@ -1,10 +1,6 @@
-/*
- * Who keeps gRPC's thread to itself is found and cut off, and nobody else. The thread is the test's
- * own, which uses CPU time as it likes; connections are sockets that nobody serves.
- */
+/* Who keeps gRPC's thread to itself is found and cut off, and nobody else. The thread is the test's
+ * own, which uses CPU time as it likes; connections are sockets that nobody serves. */
 #include "rpc/grpc/internal.h"
-
-#include "base/base.h"
 
 #include <errno.h>
 #include <netinet/in.h>

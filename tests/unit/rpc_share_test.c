@@ -1,6 +1,5 @@
 /* One host that takes what it can get: it has its share, and others are served as if it were not
  * there. */
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/sync.h"

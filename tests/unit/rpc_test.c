@@ -1,9 +1,6 @@
-/*
- * What is gRPC's alone in src/rpc/grpc: forks, its messages and its settings. The rest is
- * tests/conformance/rpc_test.c.
- */
+/* What is gRPC's alone in src/rpc/grpc: forks, its messages and its settings. The rest is
+ * tests/conformance/rpc_test.c. */
 #include "base/address.h"
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/heap.h"
 #include "rpc/grpc/internal.h"

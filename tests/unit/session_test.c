@@ -1,8 +1,6 @@
 /* The state of reading one task: order, duplicates, credits, slow start. */
 #include "client/session.h"
 
-#include "base/base.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 

@@ -1,8 +1,5 @@
-/*
- * The stored state without any dispatcher: reading it page by page, showing it, and finding what is
- * wrong with it.
- */
-#include "base/base.h"
+/* The stored state without any dispatcher: reading it page by page, showing it, and finding what is
+ * wrong with it. */
 #include "coord/bytes.h"
 #include "dispatcher/core/core.h"
 #include "main/state.h"

@@ -1,12 +1,9 @@
-/*
- * The dispatcher's turn machine over the store in memory, on virtual time: nothing is answered
+/* The dispatcher's turn machine over the store in memory, on virtual time: nothing is answered
  * before what it rests on is committed, what is committed is all of it, and who is refused is told
- * why.
- */
+ * why. */
 #include "dispatcher.h"
 #include "dispatcher/turn/internal.h"
 
-#include "base/base.h"
 #include "base/identity.h"
 #include "base/log.h"
 #include "coord/fake/fake.h"

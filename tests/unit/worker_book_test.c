@@ -2,8 +2,6 @@
  * worker_book_walk_test.c. */
 #include "book_support.h"
 
-#include "base/base.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 

@@ -1,9 +1,6 @@
-/*
- * Random walks through the book of a task, with clients whose connections break at any point,
+/* Random walks through the book of a task, with clients whose connections break at any point,
  * judged by a model that knows what each client really received, and, where each element has to be
- * returned, what its application really got. MR_SEED replays one walk.
- */
-#include "base/base.h"
+ * returned, what its application really got. MR_SEED replays one walk. */
 #include "base/rng.h"
 #include "book_support.h"
 
@@ -193,17 +190,14 @@ static void walk(uint64_t seed)
         struct client *c = &w.clients[mr_rng_below(&w.rng, CLIENTS)];
 
         switch (mr_rng_below(&w.rng, 3)) {
-        case 0:
-            produce(&w);
-            break;
+        case 0: produce(&w); break;
         case 1:
             send_some(&w);
             if (c->open && c->connected && c->flight.n < 30) {
                 mr_book_sent(c->s);
             }
             break;
-        default:
-            client_step(&w, c);
+        default: client_step(&w, c);
         }
     }
     assert_true(mr_book_is_complete(w.book));

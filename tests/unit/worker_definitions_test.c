@@ -1,11 +1,8 @@
-/*
- * Definitions that a worker keeps: fetched once, however many want them, charged before they are
+/* Definitions that a worker keeps: fetched once, however many want them, charged before they are
  * there, and no longer kept than there is memory. Whoever has to wait is asked before: what happens
- * then happens there.
- */
+ * then happens there. */
 #include "engine_support.h"
 
-#include "base/base.h"
 #include "base/sync.h"
 #include "worker/definitions.h"
 

@@ -1,9 +1,6 @@
-/*
- * A worker that drains, between a dispatcher and clients that do as the test says: it gives back
+/* A worker that drains, between a dispatcher and clients that do as the test says: it gives back
  * what its engine has not taken, serves the rest, and is through when that was read. Waiting is for
- * events.
- */
-#include "base/base.h"
+ * events. */
 #include "worker/worker.h"
 #include "worker_fake.h"
 

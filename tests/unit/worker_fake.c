@@ -1,7 +1,6 @@
 /* The fake dispatcher as its worker meets it: the watch of the task list, and calls. */
 #include "worker_fake_internal.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 
 #include <stdlib.h>

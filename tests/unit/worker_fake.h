@@ -37,11 +37,9 @@ void fake_assign(struct fake_dispatcher *d, const char *task, const char *datase
 /* The same under AT_LEAST_ONCE. At most 63 grants. */
 void fake_assign_at_least_once(struct fake_dispatcher *d, const char *task, const char *dataset,
                                int64_t splits, uint64_t grant);
-/*
- * Sharing. Several assignments between fake_hold() and fake_tell() come in one update. @wait: the
+/* Sharing. Several assignments between fake_hold() and fake_tell() come in one update. @wait: the
  * job's lag. fake_reassign() sends the assignment again, as it is to be from now on. Tasks "r" and
- * "r/1" are of one iteration.
- */
+ * "r/1" are of one iteration. */
 void fake_hold(struct fake_dispatcher *d);
 void fake_tell(struct fake_dispatcher *d);
 void fake_assign_producing(struct fake_dispatcher *d, const char *task, const char *dataset,

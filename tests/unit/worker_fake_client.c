@@ -1,8 +1,6 @@
 /* A client that reads one task as the test says. */
 #include "worker_fake_internal.h"
 
-#include "base/base.h"
-
 #include <stdlib.h>
 
 struct fake_client {

@@ -1,8 +1,6 @@
 /* The fake dispatcher as the test meets it: what it is to say, and what it has heard. */
 #include "worker_fake_internal.h"
 
-#include "base/base.h"
-
 #include <stdlib.h>
 
 mr_dataset *fake_apply(const char *op, mr_dataset *input, const struct mr_attr *attrs, size_t n)

@@ -1,7 +1,6 @@
 /* What a task that reads a shared window decides (src/worker/session/reading.h). */
 #include "book_support.h"
 
-#include "base/base.h"
 #include "worker/session/reading.h"
 
 #include <setjmp.h>

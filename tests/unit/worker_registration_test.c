@@ -1,8 +1,6 @@
 /* A worker's session with the dispatchers (src/worker/session/registration.h), as it is told. */
 #include "worker/session/registration.h"
 
-#include "base/base.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -59,18 +57,10 @@ static void run(struct world *w, int64_t until)
         enum mr_registration_step step = mr_registration_next(s, w->now, &next);
 
         switch (step) {
-        case MR_REGISTRATION_DROP_TASKS:
-            say(w, "drop tasks");
-            break;
-        case MR_REGISTRATION_BEGIN_LIFE:
-            say(w, "begin another life");
-            break;
-        case MR_REGISTRATION_REGISTER:
-            do_register(w);
-            break;
-        case MR_REGISTRATION_WATCH:
-            say(w, "watch");
-            break;
+        case MR_REGISTRATION_DROP_TASKS: say(w, "drop tasks"); break;
+        case MR_REGISTRATION_BEGIN_LIFE: say(w, "begin another life"); break;
+        case MR_REGISTRATION_REGISTER: do_register(w); break;
+        case MR_REGISTRATION_WATCH: say(w, "watch"); break;
         case MR_REGISTRATION_BEAT:
             say(w, w->beat_code < 0 ? "heartbeat: refused" : "heartbeat");
             mr_registration_beats(s);

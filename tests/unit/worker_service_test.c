@@ -1,9 +1,6 @@
-/*
- * A worker between a dispatcher and clients that do as the test says: registering, reading,
+/* A worker between a dispatcher and clients that do as the test says: registering, reading,
  * sharing, broken streams, splits, the end, errors, stopping. No assertion is about time: waiting
- * is for events.
- */
-#include "base/base.h"
+ * is for events. */
 #include "base/limits.h"
 #include "engine/engine.h"
 #include "rpc/port.h"

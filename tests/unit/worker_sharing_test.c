@@ -1,9 +1,6 @@
-/*
- * A worker that makes a production and serves it to several jobs: who joins when, gets what, at
+/* A worker that makes a production and serves it to several jobs: who joins when, gets what, at
  * whose pace, and what becomes of it when clients, disks and the dispatcher change their minds.
- * Real RocksDB in a temporary directory. No assertion is about time: waiting is for events.
- */
-#include "base/base.h"
+ * Real RocksDB in a temporary directory. No assertion is about time: waiting is for events. */
 #include "worker/worker.h"
 #include "worker_fake.h"
 
@@ -718,11 +715,9 @@ static size_t next_message(struct fake_client *c, int64_t *values, size_t n, uin
     return n;
 }
 
-/*
- * It had skipped already when it was dropped, and was sent @more elements behind that or none: the
+/* It had skipped already when it was dropped, and was sent @more elements behind that or none: the
  * task that follows says to the dispatcher all that the two of them skipped, and to clients what
- * the first one has not said.
- */
+ * the first one has not said. */
 static void who_skipped_and_comes_back_says_it_once(void **state)
 {
     struct fixture *f = *state;

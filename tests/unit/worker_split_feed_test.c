@@ -1,11 +1,8 @@
-/*
- * Splits between an asker and an engine: order, one request at a time, prefetching at half,
+/* Splits between an asker and an engine: order, one request at a time, prefetching at half,
  * repetitions, failure and cancelling; which grants are finished. The asker's answers come from the
- * test's own thread unless a test needs both sides at once.
- */
+ * test's own thread unless a test needs both sides at once. */
 #include "worker/split_feed.h"
 
-#include "base/base.h"
 #include "base/sync.h"
 
 #include <setjmp.h>

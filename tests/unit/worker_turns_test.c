@@ -1,9 +1,6 @@
-/*
- * A worker with a task of a coordinated job, and its consumers: who is sent which round, when it is
+/* A worker with a task of a coordinated job, and its consumers: who is sent which round, when it is
  * complete, what becomes of it when streams and sessions change, how it ends, what it keeps. No
- * assertion is about time.
- */
-#include "base/base.h"
+ * assertion is about time. */
 #include "worker/worker.h"
 #include "worker_fake.h"
 

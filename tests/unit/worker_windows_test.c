@@ -2,7 +2,6 @@
  * to others. */
 #include "worker/windows.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 
 #include <setjmp.h>

@@ -186,7 +186,7 @@ static int64_t acknowledge(struct mr_read *r)
             mr_read_tell(&t->base,
                          true); /* Or when what is being sent has left; or its stream has ended. */
         } else {
-            p->ack_ms = mr_read_sooner(p->ack_ms, due);
+            p->ack_ms = MR_MIN(p->ack_ms, due);
         }
     }
     return p->ack_ms;
@@ -194,7 +194,7 @@ static int64_t acknowledge(struct mr_read *r)
 
 static int64_t tick(struct mr_read *r)
 {
-    return mr_read_sooner(acknowledge(r), mr_plain_rotate(r));
+    return MR_MIN(acknowledge(r), mr_plain_rotate(r));
 }
 
 /* ---- the application ---- */

@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "client/read/internal.h"
 #include "client/session.h"
 

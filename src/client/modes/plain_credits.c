@@ -1,8 +1,6 @@
-/*
- * How much each worker may send ahead: its share of the memory, and of the elements that may be
+/* How much each worker may send ahead: its share of the memory, and of the elements that may be
  * outstanding at all. With fewer of these than there are tasks a credit that lies at a slow worker
- * goes to one that waits.
- */
+ * goes to one that waits. */
 #include "client/modes/plain.h"
 
 /* A credit that a worker has not used for so long goes to another one that waits. */
@@ -127,11 +125,11 @@ int64_t mr_plain_rotate(struct mr_read *r)
             continue;
         }
         if (r->now_ms < due) {
-            next = mr_read_sooner(next, due);
+            next = MR_MIN(next, due);
         } else if (!t->revoking) {
             t->revoking = true;
             mr_read_tell(base, true);
-            next = mr_read_sooner(next, r->now_ms + REVOKED_MS);
+            next = MR_MIN(next, r->now_ms + REVOKED_MS);
         }
     }
     mr_plain_grant(r);

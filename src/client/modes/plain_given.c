@@ -74,7 +74,7 @@ static void use(struct mr_read *r, uint64_t used, bool tell)
 
     while (p->used < used && (g = TAILQ_FIRST(&p->given)) != NULL) {
         struct mr_plain_task *t = g->task;
-        uint64_t rows = used - p->used < g->rows ? used - p->used : g->rows;
+        uint64_t rows = MR_MIN(used - p->used, g->rows);
 
         use_rows(p, g, rows);
         p->used += rows;
@@ -191,7 +191,7 @@ void mr_plain_count_used(struct mr_read *r)
 
         /* What is given back is not lost, wherever it is. */
         p->held_back = r->taken > handed ? r->taken - handed : 0;
-        p->held_back = p->held_back < p->used ? p->held_back : p->used;
+        p->held_back = MR_MIN(p->held_back, p->used);
     } else if (is_in_hand(r) && mr_hand_log_unused(log) && p->used > p->pull_first) {
         p->held_back = p->used - p->pull_first;
     }

@@ -8,7 +8,6 @@
  *
  * While nobody leads, the calls wait; reading from the workers that are known goes on.
  */
-#include "base/base.h"
 #include "client/read/internal.h"
 #include "element/unpack.h"
 #include "millrace/service.rpc.h"
@@ -146,12 +145,10 @@ static void follow(struct mr_read *r, struct mr_read_step *ret)
     ret->kind = MR_READ_STEP_UNWATCH;
 }
 
-/*
- * Its iteration is over, and it has used all that it got. Where silence counts as a loss the
+/* Its iteration is over, and it has used all that it got. Where silence counts as a loss the
  * dispatcher is to hear that, also if we never held anything beyond the end of a task: its worker
  * may have heard too late of what we had used, and have named us as a holder. Who was given up is
- * not heard of meanwhile, and says it late.
- */
+ * not heard of meanwhile, and says it late. */
 static void drain(struct mr_read *r, struct mr_read_step *ret)
 {
     if (r->finished && !mr_read_is_used_up(r) && !r->stopping) {
@@ -172,18 +169,10 @@ void mr_read_next_step(struct mr_read *r, struct mr_read_step *ret)
         ret->kind = MR_READ_STEP_REGISTER;
         ret->timeout_ms = r->opts.connect_timeout_ms;
         break;
-    case MR_READ_OPENS:
-        open_job(r, ret);
-        break;
-    case MR_READ_BEGINS_WATCH:
-        watch(r, ret);
-        break;
-    case MR_READ_FOLLOWS:
-        follow(r, ret);
-        break;
-    case MR_READ_DRAINS:
-        drain(r, ret);
-        break;
+    case MR_READ_OPENS: open_job(r, ret); break;
+    case MR_READ_BEGINS_WATCH: watch(r, ret); break;
+    case MR_READ_FOLLOWS: follow(r, ret); break;
+    case MR_READ_DRAINS: drain(r, ret); break;
     case MR_READ_LEAVES:
     case MR_READ_IS_OUT:
         ret->kind = r->watching ? MR_READ_STEP_UNWATCH : MR_READ_STEP_OUT;
@@ -291,8 +280,7 @@ static int take_answer(struct mr_read *r, const ProtobufCMessage *reply, mr_erro
         r->phase = MR_READ_OPENS;
         r->dataset_id = mr_strdup(((const Millrace__RegisterDatasetReply *)reply)->dataset_id);
         return r->dataset_id != NULL ? MR_OK : mr_error_nomem(err);
-    case MR_READ_OPENS:
-        return take_opened(r, (const Millrace__OpenReply *)reply, err);
+    case MR_READ_OPENS: return take_opened(r, (const Millrace__OpenReply *)reply, err);
     case MR_READ_FOLLOWS:
         take_heartbeat(r, (const Millrace__ClientHeartbeatReply *)reply);
         return MR_OK;
@@ -302,8 +290,7 @@ static int take_answer(struct mr_read *r, const ProtobufCMessage *reply, mr_erro
         return MR_OK;
     case MR_READ_BEGINS_WATCH:
     case MR_READ_DRAINS:
-    case MR_READ_IS_OUT:
-        break;
+    case MR_READ_IS_OUT: break;
     }
     return MR_OK;
 }

@@ -1,9 +1,7 @@
-/*
- * Closing. What did not come, or was not taken, may go to others: the workers are told. The
+/* Closing. What did not come, or was not taken, may go to others: the workers are told. The
  * dispatcher is told when they know, since its word alone ("this client is gone") does not say what
  * of the elements on their way was used. What was not used, and could not be given back, is
- * nobody's, and counted.
- */
+ * nobody's, and counted. */
 #include "base/limits.h"
 #include "client/hand_log.h"
 #include "client/read/internal.h"

@@ -3,11 +3,6 @@
 
 #include "client/read/mode.h"
 
-static inline int64_t mr_read_sooner(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- tasks.c ---- */
 
 void mr_read_task_free(struct mr_read_task *t); /* it has no line any more */

@@ -12,7 +12,6 @@
  * (UNAVAILABLE) is tried again until the dispatcher says where the task is, or that it is lost.
  * What a task's pipeline failed with is the reader's error.
  */
-#include "base/base.h"
 #include "base/clock.h" /* mr_backoff_ms() */
 #include "client/read/internal.h"
 

@@ -8,7 +8,6 @@
  * while: a pipeline may be slow. That something took the connection proves nothing: an address may
  * be another worker's by now, which refuses.
  */
-#include "base/base.h"
 #include "client/read/internal.h"
 
 /* A worker counts as unreachable after this. */
@@ -163,7 +162,7 @@ bool mr_read_nobody_reached(const struct mr_read *r, mr_error *err)
     }
     TAILQ_FOREACH(t, &r->tasks, link) {
         if (mr_read_task_is_away(t, r->now_ms)) {
-            since = t->failing_ms < since ? t->failing_ms : since;
+            since = MR_MIN(t->failing_ms, since);
             why = t->why;
         } else if (!t->closed) {
             return false; /* That one may come. */

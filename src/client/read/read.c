@@ -74,10 +74,10 @@ int64_t mr_read_tick(struct mr_read *r)
 
     MR_ASSERT_SLOW(mr_read_is_consistent(r));
     if (r->mode->tick != NULL) {
-        next = mr_read_sooner(next, r->mode->tick(r));
+        next = MR_MIN(next, r->mode->tick(r));
     }
-    next = mr_read_sooner(next, mr_read_look_at_wait(r));
-    return mr_read_sooner(next, mr_read_tell_away(r, r->now_ms));
+    next = MR_MIN(next, mr_read_look_at_wait(r));
+    return MR_MIN(next, mr_read_tell_away(r, r->now_ms));
 }
 
 bool mr_read_is_consistent(const struct mr_read *r)

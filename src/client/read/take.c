@@ -1,5 +1,4 @@
 /* What the application gets: elements, the end, and what is missing. */
-#include "base/base.h"
 #include "client/read/internal.h"
 
 void mr_read_missed(struct mr_read *r, uint64_t n)

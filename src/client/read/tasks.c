@@ -1,8 +1,6 @@
-/*
- * The tasks of a read: those that the dispatcher names, until it says that they are over and all of
+/* The tasks of a read: those that the dispatcher names, until it says that they are over and all of
  * their elements were taken. Then they go, so that a read whose workers come and go for weeks holds
- * as much as one whose workers stay.
- */
+ * as much as one whose workers stay. */
 #include "client/read/internal.h"
 
 void mr_read_wake(struct mr_read *r)

@@ -1,5 +1,4 @@
 /* What the watch brings: the task list, and the end of the iteration. */
-#include "base/base.h"
 #include "client/read/internal.h"
 
 static void close_task(struct mr_read_task *t)

@@ -1,10 +1,8 @@
-/*
- * Telling people why a read waits. A read that waits for long looks like one that hangs: after a
+/* Telling people why a read waits. A read that waits for long looks like one that hangs: after a
  * few seconds it says, in one line, what for; again when it has waited twice as long, and so on;
  * within 5 s when it waits for something else; and once that it goes on. What holds a job up is
  * often somebody else (another consumer, a slow pipeline, a full store): the dispatcher is asked,
- * in heartbeats.
- */
+ * in heartbeats. */
 #include "client/read/internal.h"
 
 #define FIRST_LINE_MS 3000

@@ -68,11 +68,9 @@ typedef struct mr_core mr_core;
 /* Format of the stored state; what it uses beyond that is in `features` of the schema. */
 #define MR_SCHEMA_VERSION 1
 
-/*
- * Options of a dispatcher that the core goes by, as they are called in src/options/dispatcher.def,
+/* Options of a dispatcher that the core goes by, as they are called in src/options/dispatcher.def,
  * which says what each is. Records are kept for a retention after the end of what they are about:
- * below an hour each leader starts anew, above it wall_ms is compared.
- */
+ * below an hour each leader starts anew, above it wall_ms is compared. */
 #define MR_CORE_TIMES(X)                                                                           \
     X(worker_timeout_ms)                                                                           \
     X(client_timeout_ms)                                                                           \
@@ -185,12 +183,10 @@ enum mr_command_kind {
     MR_COMMAND_TIMER,            /* no reply */
 };
 
-/*
- * A definition goes to the store in parts, before the command that makes the dataset exist: one
+/* A definition goes to the store in parts, before the command that makes the dataset exist: one
  * STORE_PART for each MR_CORE_PART_BYTES of it, under a fresh random @blob, then REGISTER_DATASET
  * naming @blob and @parts. What others ask may be decided between them. Nothing needs to be stored
- * (parts = 0) if mr_core_has_definition() says so just before.
- */
+ * (parts = 0) if mr_core_has_definition() says so just before. */
 struct mr_part_store {
     const char *blob; /* 32 hex digits, drawn by the caller */
     uint32_t index;
@@ -198,11 +194,9 @@ struct mr_part_store {
     size_t size;
 };
 
-/*
- * A definition that was parsed and validated off the loop. Everything is lent for the step. With
+/* A definition that was parsed and validated off the loop. Everything is lent for the step. With
  * `known` only its content and names are given, and it is MR_ENOTFOUND unless it is registered
- * already.
- */
+ * already. */
 struct mr_dataset_register {
     bool known;
     const char *dataset_id;  /* "": made from the fingerprint */
@@ -338,11 +332,9 @@ struct mr_outcome {
  * protobuf_c_message_free_unpacked(msg, NULL)). */
 void mr_outcome_clear(struct mr_outcome *out);
 
-/*
- * Decide @in. Requests that are wrong, late or refused are answered (MR_EFFECT_REPLY with an
+/* Decide @in. Requests that are wrong, late or refused are answered (MR_EFFECT_REPLY with an
  * error), which is MR_OK here; < 0 means that the core cannot go on (out of memory, a broken
- * invariant): free it and load again. @out must be zeroed or cleared.
- */
+ * invariant): free it and load again. @out must be zeroed or cleared. */
 int mr_core_step(mr_core *core, const struct mr_command *in, struct mr_outcome *out, mr_error *err);
 
 /* When MR_COMMAND_TIMER is due, on the clock of now_ms; INT64_MAX: no need. */
@@ -353,11 +345,9 @@ void mr_dataset_key(const char *id, char *out, size_t size);
 
 /* Is a definition with this fingerprint stored, so that its parts need not be written again? */
 bool mr_core_has_definition(const mr_core *core, const char *fingerprint);
-/*
- * The incarnation of the worker that is registered at @address and not lost; NULL: there is none.
+/* The incarnation of the worker that is registered at @address and not lost; NULL: there is none.
  * Lent. *@awaited: it lived under the leader before this one, and has had no time to come back:
- * nobody has a stream just after a takeover.
- */
+ * nobody has a stream just after a takeover. */
 const char *mr_core_worker_at(const mr_core *core, const char *address, bool *awaited);
 /* The address of a worker that has registered and does not watch yet; NULL: it is none. Lent. */
 const char *mr_core_newcomer_address(const mr_core *core, const char *incarnation);
@@ -418,10 +408,8 @@ struct mr_core_visitor {
 /* All jobs, active ones first. */
 void mr_core_visit_jobs(const mr_core *core, const struct mr_core_visitor *visitor);
 
-/*
- * What others say, to be stored, shown or sent: as much of it as fits, as UTF-8 text of one line. A
- * byte that is none is a '?'.
- */
+/* What others say, to be stored, shown or sent: as much of it as fits, as UTF-8 text of one line. A
+ * byte that is none is a '?'. */
 void mr_line_copy(const char *text, char *out, size_t size);
 
 /* Walk everything and check what must hold between the parts; MR_EINTERNAL says what does not. For

@@ -1,10 +1,8 @@
-/*
- * Every kind of key that the dispatcher stores, once: what a takeover loads, what `millrace state`
+/* Every kind of key that the dispatcher stores, once: what a takeover loads, what `millrace state`
  * shows and judges, and what docs/run/state.md describes (a test compares). A new kind is a line
  * here and in model/step.h, a message in state.proto, a function that loads it
  * (takeover/records.c), one that says it in a line (main/state_kinds.c), and a row in
- * docs/run/state.md. The keys of coordination itself are in coord/record.h.
- */
+ * docs/run/state.md. The keys of coordination itself are in coord/record.h. */
 #pragma once
 
 #define MR_KEY_SCHEMA "schema"

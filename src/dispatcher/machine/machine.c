@@ -55,12 +55,10 @@ static void set_clock(mr_core *core, const struct mr_command *in)
     }
     int64_t now = in->now_ms - core->late;
 
-    if (now > core->now) {
-        core->now = now;
-    }
+    core->now = MR_MAX(core->now, now);
     core->wall_ms = in->wall_ms;
     core->full = in->full;
-    core->grant_ms = in->grant_ms > MR_GRANT_MS ? in->grant_ms : MR_GRANT_MS;
+    core->grant_ms = MR_MAX(in->grant_ms, MR_GRANT_MS);
 }
 
 static const struct {

@@ -1,9 +1,7 @@
-/*
- * What is due next: a binary heap of alarms, one in each object that time does something to. An
+/* What is due next: a binary heap of alarms, one in each object that time does something to. An
  * alarm may ring early and never late: whoever sees a deadline come nearer says so (mr_alarm_by()),
  * one that moves away is found out when it rings. A heartbeat costs nothing here, and a timer
- * nothing for objects that are not due.
- */
+ * nothing for objects that are not due. */
 #include "dispatcher/model/model.h"
 
 static bool is_before(const struct mr_alarm *a, const struct mr_alarm *b)

@@ -1,8 +1,6 @@
-/*
- * Updates of client sessions, one for each reader. Durable when it attaches and when it is
+/* Updates of client sessions, one for each reader. Durable when it attaches and when it is
  * released, by itself or because nothing was heard of it; a released one is kept for a while so
- * that workers hear of it, under the next leader too.
- */
+ * that workers hear of it, under the next leader too. */
 #include "dispatcher/model/apply.h"
 
 void mr_client_free(struct mr_client *client)
@@ -262,7 +260,7 @@ static int64_t missed_since(const struct mr_client *client, const char *incarnat
 
 void mr_apply_client_misses(mr_core *core, const struct mr_client_misses *u)
 {
-    size_t n = u->n < MR_UNREACHABLE_MAX ? u->n : MR_UNREACHABLE_MAX;
+    size_t n = MR_MIN(u->n, MR_UNREACHABLE_MAX);
     struct mr_unreachable *list = n > 0 ? mr_core_alloc(core, n, sizeof *list) : NULL;
     struct mr_client *client = u->client;
     size_t count = 0;

@@ -1,8 +1,6 @@
-/*
- * Updates of coordinated reads: the schedule of an iteration, and the places of its consumers.
+/* Updates of coordinated reads: the schedule of an iteration, and the places of its consumers.
  * Schedule and sessions are durable as far as anybody acts on them; positions, paces and reports
- * are heard anew by each leader.
- */
+ * are heard anew by each leader. */
 #include "dispatcher/model/apply.h"
 
 #include "base/rng.h"
@@ -132,7 +130,7 @@ void mr_apply_rounds_decided(mr_core *core, const struct mr_rounds_decided *u)
         return;
     }
     outcome->task = u->task;
-    outcome->delivered_below = u->delivered_below < horizon ? u->delivered_below : horizon;
+    outcome->delivered_below = MR_MIN(u->delivered_below, horizon);
     outcome->void_below = horizon;
     mr_touch(core, MR_STORED_ROUNDS, it, 0);
     mr_rounds_note(core, it, true);
@@ -153,7 +151,7 @@ void mr_apply_rounds_pruned(mr_core *core, const struct mr_rounds_pruned *u)
     if (rest == NULL) {
         return;
     }
-    rec->forgotten_below = mr_larger(rec->forgotten_below, u->counts_below);
+    rec->forgotten_below = MR_MAX(rec->forgotten_below, u->counts_below);
     mr_record_free(rec->schedule);
     rec->schedule = rest;
     mr_touch(core, MR_STORED_ROUNDS, u->iteration, 0);
@@ -230,12 +228,12 @@ void mr_apply_seat_joined(mr_core *core, const struct mr_seat_joined *u)
 
 static uint64_t as_far(uint64_t round)
 {
-    return round < MR_COUNT_SAID_MAX ? round : MR_COUNT_SAID_MAX;
+    return MR_MIN(round, MR_COUNT_SAID_MAX);
 }
 
 static void take_held(mr_core *core, struct mr_seat *seat, const Millrace__ConsumerReport *report)
 {
-    size_t n = report->n_closing < MR_ROUND_TASKS_MAX ? report->n_closing : MR_ROUND_TASKS_MAX;
+    size_t n = MR_MIN(report->n_closing, MR_ROUND_TASKS_MAX);
     struct mr_held_turns *held = n > 0 ? mr_core_alloc(core, n, sizeof *held) : NULL;
 
     if (n > 0 && held == NULL) {

@@ -218,7 +218,7 @@ static void give_back_piece(void *ctx, uint64_t first, uint64_t count, uint32_t 
     }
     mr_split_list_add(g->core, mr_pool(g->it, g->provider), first, count, losses);
     /* It will be counted when it is handed out again. */
-    cursor->repeated_splits -= count < cursor->repeated_splits ? count : cursor->repeated_splits;
+    cursor->repeated_splits -= MR_MIN(count, cursor->repeated_splits);
 }
 
 void mr_apply_splits_given_back(mr_core *core, const struct mr_splits_given_back *u)

@@ -41,11 +41,6 @@ static void void_grants(struct mr_iteration *it)
     }
 }
 
-static int64_t at_least(int64_t ms, int64_t floor)
-{
-    return ms > floor ? ms : floor;
-}
-
 /* Everybody gets a full grace: who was silent because nobody led is not lost. What waits for wall
  * time is looked at by the first timer, since only a command brings it. */
 void mr_apply_all_loaded(mr_core *core, const struct mr_all_loaded *u)
@@ -65,14 +60,14 @@ void mr_apply_all_loaded(mr_core *core, const struct mr_all_loaded *u)
         worker->awaited = true;
         worker->lost_at = core->now;
         worker->deadline =
-            mr_time_add(core->now, at_least(config->worker_timeout_ms, config->takeover_grace_ms));
+            mr_time_add(core->now, MR_MAX(config->worker_timeout_ms, config->takeover_grace_ms));
         mr_alarm_at(core, &worker->alarm,
                     mr_core_worker_is_live(worker) ? worker->deadline : core->now);
     }
     TAILQ_FOREACH(client, &core->client_list, link) {
         client->since = core->now;
         client->deadline =
-            mr_time_add(core->now, at_least(config->client_timeout_ms, config->takeover_grace_ms));
+            mr_time_add(core->now, MR_MAX(config->client_timeout_ms, config->takeover_grace_ms));
         mr_alarm_at(core, &client->alarm, client->rec->released ? core->now : client->deadline);
     }
     TAILQ_FOREACH(it, &core->iteration_list, link) {

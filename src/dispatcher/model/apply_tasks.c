@@ -179,8 +179,8 @@ static void hand_over_counts(mr_core *core, const struct mr_task *task)
 
     if (before != NULL && before->rec != NULL) {
         before->rec->abandoned =
-            mr_larger(mr_task_said_abandoned(before), mr_task_said_abandoned(task));
-        before->rec->skipped = mr_larger(mr_task_said_skipped(before), mr_task_said_skipped(task));
+            MR_MAX(mr_task_said_abandoned(before), mr_task_said_abandoned(task));
+        before->rec->skipped = MR_MAX(mr_task_said_skipped(before), mr_task_said_skipped(task));
         mr_touch(core, MR_STORED_TASK, before, 0);
     } else {
         it->abandoned = mr_count_add(it->abandoned, mr_task_abandoned(task));

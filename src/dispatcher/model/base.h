@@ -92,11 +92,6 @@ static inline uint64_t mr_count_add(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) || sum > MR_COUNT_MAX ? MR_COUNT_MAX : sum;
 }
 
-static inline uint64_t mr_larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 bool mr_stamp_parse(const char *s, struct mr_stamp *ret);
 void mr_stamp_print(struct mr_stamp stamp, char out[MR_STAMP_SIZE]);
 int mr_stamp_compare(struct mr_stamp a, struct mr_stamp b);

@@ -1,8 +1,6 @@
-/*
- * What a step changes in the store. Whoever changes a record says so (mr_touch()); it is written
+/* What a step changes in the store. Whoever changes a record says so (mr_touch()); it is written
  * once, when the step ends or somebody asks for room. A key that is deleted, and a record whose
- * object goes out of memory, is final at once.
- */
+ * object goes out of memory, is final at once. */
 #include "dispatcher/model/model.h"
 
 #include "json/pbjson.h"
@@ -140,8 +138,6 @@ void mr_delete(mr_core *core, enum mr_stored_kind kind, const void *object, size
     mr_stored_key(kind, object, index, key, sizeof key);
     mr_delete_key(core, key);
 }
-
-/* ---------------------------------------------------------------- later */
 
 void mr_leave_over_key(mr_core *core, const char *key)
 {

@@ -1,5 +1,4 @@
 /* What must hold between the parts of a core, as a walk over all of it. */
-#include "base/base.h"
 #include "dispatcher/model/model.h"
 
 #define REQUIRE(fact, ...)                                                                         \

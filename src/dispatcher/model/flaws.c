@@ -1,8 +1,6 @@
-/*
- * What is set aside since the takeover, for a record that is bad or missing: its keys, and what is
+/* What is set aside since the takeover, for a record that is bad or missing: its keys, and what is
  * refused for it. Nobody can read such a job, and its name stays taken; the workers keep its tasks,
- * with what they hold, and ask for nothing.
- */
+ * with what they hold, and ask for nothing. */
 #include "dispatcher/model/model.h"
 
 bool mr_key_is_below(const char *key, const char *prefix)

@@ -1,8 +1,6 @@
-/*
- * What one host has made of what is bounded for all: its share (base/shares.h). It counts what came
+/* What one host has made of what is bounded for all: its share (base/shares.h). It counts what came
  * with a command that says whose it is. What was loaded is nobody's, since the store does not know;
- * so is what the core makes by itself. Nobody has all that there may be.
- */
+ * so is what the core makes by itself. Nobody has all that there may be. */
 #include "dispatcher/model/model.h"
 
 void mr_hosts_init(mr_core *core)

@@ -38,9 +38,7 @@ void mr_stored_key(enum mr_stored_kind kind, const void *object, size_t index, c
     const struct mr_task *task = object;
 
     switch (kind) {
-    case MR_STORED_SCHEMA:
-        snprintf(out, size, "schema");
-        break;
+    case MR_STORED_SCHEMA: snprintf(out, size, "schema"); break;
     case MR_STORED_DATASET:
         mr_dataset_key(((const struct mr_dataset_entry *)object)->rec->id, out, size);
         break;
@@ -53,30 +51,19 @@ void mr_stored_key(enum mr_stored_kind kind, const void *object, size_t index, c
     case MR_STORED_PRODUCTION:
         snprintf(out, size, "productions/%s", ((const struct mr_production *)object)->rec->id);
         break;
-    case MR_STORED_ITERATION:
-        snprintf(out, size, "iterations/%s", it->rec->id);
-        break;
-    case MR_STORED_TASK:
-        snprintf(out, size, "tasks/%s", task->id);
-        break;
-    case MR_STORED_CURSOR:
-        snprintf(out, size, "cursors/%s/%zu", it->rec->id, index);
-        break;
+    case MR_STORED_ITERATION: snprintf(out, size, "iterations/%s", it->rec->id); break;
+    case MR_STORED_TASK: snprintf(out, size, "tasks/%s", task->id); break;
+    case MR_STORED_CURSOR: snprintf(out, size, "cursors/%s/%zu", it->rec->id, index); break;
     case MR_STORED_GRANT:
         snprintf(out, size, "grants/%s/%zu/%s", task->iteration->rec->id, index,
                  task->id + strlen(task->iteration->rec->id) + 1);
         break;
-    case MR_STORED_ROUNDS:
-        snprintf(out, size, "rounds/%s", it->rec->id);
-        break;
-    case MR_STORED_CONSUMER:
-        snprintf(out, size, "consumers/%s/%zu", it->rec->id, index);
-        break;
+    case MR_STORED_ROUNDS: snprintf(out, size, "rounds/%s", it->rec->id); break;
+    case MR_STORED_CONSUMER: snprintf(out, size, "consumers/%s/%zu", it->rec->id, index); break;
     case MR_STORED_CLIENT:
         snprintf(out, size, "clients/%s", ((const struct mr_client *)object)->rec->client);
         break;
-    case MR_STORED_KINDS:
-        break;
+    case MR_STORED_KINDS: break;
     }
 }
 

@@ -1,8 +1,6 @@
-/*
- * What the dispatcher knows, as a whole. An object owns its record (the message that is its value
+/* What the dispatcher knows, as a whole. An object owns its record (the message that is its value
  * in the store) and adds what is derived or soft; only updates change it (update.h). This header
- * has those of all objects with it.
- */
+ * has those of all objects with it. */
 #pragma once
 
 #include "dispatcher/model/client.h"

@@ -1,9 +1,7 @@
-/*
- * What the clients of an iteration and a worker hear at the end of a step: what has changed, since
+/* What the clients of an iteration and a worker hear at the end of a step: what has changed, since
  * a worker has a task in every open iteration and an iteration one on every worker. It is composed
  * in the step that changes it and never later, since the state may by then rest on changes that are
- * not committed.
- */
+ * not committed. */
 #include "dispatcher/model/model.h"
 
 static void touch(mr_core *core, struct mr_iteration *it)

@@ -1,5 +1,4 @@
-/*
- * One production for several iterations. It owns a hidden iteration, which has no job and no
+/* One production for several iterations. It owns a hidden iteration, which has no job and no
  * clients: its derived tasks are the producing tasks, its cursors and grants hand out the splits,
  * and it never ends. Iterations of jobs that use it have reading tasks, and no cursors or grants.
  */

@@ -236,7 +236,7 @@ bool mr_stamp_parse_given(mr_core *core, const char *s, struct mr_stamp *ret)
         return false;
     }
     /* Nothing is wrong with it: who loads was replaced meanwhile, and does not know yet. */
-    core->loaded_epoch = stamp.epoch > core->loaded_epoch ? stamp.epoch : core->loaded_epoch;
+    core->loaded_epoch = MR_MAX(stamp.epoch, core->loaded_epoch);
     *ret = stamp;
     return true;
 }

@@ -60,7 +60,7 @@ uint64_t mr_rounds_end(const struct mr_iteration *it)
         const Millrace__RoundOutcome *outcome = schedule->outcomes[i];
         uint64_t behind = mr_schedule_behind(schedule, outcome->task, outcome->delivered_below);
 
-        end = behind > end ? behind : end;
+        end = MR_MAX(behind, end);
     }
     return end;
 }

@@ -1,8 +1,6 @@
-/*
- * Coordinated reads (docs/change/rounds.md): the schedule of an iteration and the places of
+/* Coordinated reads (docs/change/rounds.md): the schedule of an iteration and the places of
  * consumers. Durable as far as anybody acts on them; positions, paces and reports are heard anew by
- * each leader.
- */
+ * each leader. */
 #pragma once
 
 #include "dispatcher/model/iteration.h"

@@ -1,7 +1,5 @@
-/*
- * The schedule of an iteration as a message: what is added at its end, and forgotten at its
- * beginning when no consumer can ask for it any more.
- */
+/* The schedule of an iteration as a message: what is added at its end, and forgotten at its
+ * beginning when no consumer can ask for it any more. */
 #include "dispatcher/model/apply.h"
 
 uint32_t mr_rounds_add_task(mr_core *core, Millrace__RoundSchedule *schedule, const char *id)

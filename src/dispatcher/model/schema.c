@@ -1,8 +1,6 @@
-/*
- * The format of the stored state: a version, and the features that it uses. A leader that does not
+/* The format of the stored state: a version, and the features that it uses. A leader that does not
  * know one of them must not lead, since it would serve as something else what they stand for; so a
- * feature is recorded in the transaction that first uses it.
- */
+ * feature is recorded in the transaction that first uses it. */
 #include "dispatcher/model/apply.h"
 
 #include "json/pbjson.h"

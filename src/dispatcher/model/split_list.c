@@ -14,18 +14,13 @@ static uint64_t end_of(const Millrace__OwedRange *range)
     return range->first + range->count;
 }
 
-static uint32_t max_u32(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Extend @a over @b, which does not begin before it. */
 static void swallow(Millrace__OwedRange *a, const Millrace__OwedRange *b)
 {
-    uint64_t end = end_of(a) > end_of(b) ? end_of(a) : end_of(b);
+    uint64_t end = MR_MAX(end_of(a), end_of(b));
 
     a->count = end - a->first;
-    a->losses = max_u32(a->losses, b->losses);
+    a->losses = MR_MAX(a->losses, b->losses);
 }
 
 static void remove_at(struct mr_split_list list, size_t i)
@@ -124,8 +119,8 @@ void mr_split_list_cut(struct mr_core *core, struct mr_split_list list, uint64_t
 
     while (i < *list.n && (*list.ranges)[i]->first < end) {
         Millrace__OwedRange *range = (*list.ranges)[i];
-        uint64_t from = range->first > first ? range->first : first;
-        uint64_t to = end_of(range) < end ? end_of(range) : end;
+        uint64_t from = MR_MAX(range->first, first);
+        uint64_t to = MR_MIN(end_of(range), end);
         uint64_t behind = end_of(range) - to;
         uint32_t losses = range->losses;
 

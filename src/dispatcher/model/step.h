@@ -1,16 +1,12 @@
-/*
- * What a step leaves: records to write, keys to delete, and who is told what. An update notes all
- * of it; rules answer, and may have somebody told once more.
- */
+/* What a step leaves: records to write, keys to delete, and who is told what. An update notes all
+ * of it; rules answer, and may have somebody told once more. */
 #pragma once
 
 #include "dispatcher/core/keys.h"
 #include "dispatcher/model/base.h"
 
-/*
- * The kinds of records, in the order of core/keys.h. Of CURSOR, ROUNDS and CONSUMER the object is
- * the iteration, of GRANT the task; they are told apart by provider or place.
- */
+/* The kinds of records, in the order of core/keys.h. Of CURSOR, ROUNDS and CONSUMER the object is
+ * the iteration, of GRANT the task; they are told apart by provider or place. */
 enum mr_stored_kind {
     MR_STORED_SCHEMA,
     MR_STORED_DATASET,

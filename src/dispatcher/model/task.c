@@ -42,11 +42,9 @@ const char *mr_task_state_name(enum mr_task_state state)
     return states[state].name;
 }
 
-/*
- * The task that has read there for its iteration before @task, or NULL. What @task says of elements
+/* The task that has read there for its iteration before @task, or NULL. What @task says of elements
  * that nobody gets is said for both of them then (docs/adr/0010): only the worker knows what the
- * first one did not come to say.
- */
+ * first one did not come to say. */
 struct mr_task *mr_task_before(const struct mr_task *task)
 {
     struct mr_task *other = NULL;
@@ -67,14 +65,14 @@ uint64_t mr_task_said_abandoned(const struct mr_task *task)
 
     /* Its end is the last word: what clients held then is with them (mr_client_hold()). */
     return task->state == MR_TASK_ENDED && task->rec != NULL ? stored
-                                                             : mr_larger(stored, task->abandoned);
+                                                             : MR_MAX(stored, task->abandoned);
 }
 
 uint64_t mr_task_said_skipped(const struct mr_task *task)
 {
     uint64_t stored = task->rec != NULL ? task->rec->skipped : 0;
 
-    return mr_larger(stored, task->sharing != NULL ? task->sharing->skipped : 0);
+    return MR_MAX(stored, task->sharing != NULL ? task->sharing->skipped : 0);
 }
 
 uint64_t mr_task_abandoned(const struct mr_task *task)
@@ -82,7 +80,7 @@ uint64_t mr_task_abandoned(const struct mr_task *task)
     const struct mr_task *before = mr_task_before(task);
     uint64_t told = before != NULL ? mr_task_said_abandoned(before) : 0;
 
-    return mr_larger(mr_task_said_abandoned(task), told) - told;
+    return MR_MAX(mr_task_said_abandoned(task), told) - told;
 }
 
 uint64_t mr_task_skipped(const struct mr_task *task)
@@ -90,7 +88,7 @@ uint64_t mr_task_skipped(const struct mr_task *task)
     const struct mr_task *before = mr_task_before(task);
     uint64_t told = before != NULL ? mr_task_said_skipped(before) : 0;
 
-    return mr_larger(mr_task_said_skipped(task), told) - told;
+    return MR_MAX(mr_task_said_skipped(task), told) - told;
 }
 
 int64_t mr_task_stalled_ms(const mr_core *core, const struct mr_task *task)
@@ -119,7 +117,7 @@ uint64_t mr_task_granted_elements(const struct mr_task *task, uint64_t most)
         uint64_t splits = task->grants[i].rec != NULL ? task->grants[i].rec->granted : 0;
         uint64_t elements;
 
-        splits = splits < most ? splits : most;
+        splits = MR_MIN(splits, most);
         if (splits > 0 && it->rec->providers[i]->split_elements == 0) {
             return 0;
         }

@@ -1,7 +1,5 @@
-/*
- * At least once: what a lost worker had not finished goes back into the pool of the cursor. Each
- * split carries how many crashes it was in; after too many it is given up (recovery.c).
- */
+/* At least once: what a lost worker had not finished goes back into the pool of the cursor. Each
+ * split carries how many crashes it was in; after too many it is given up (recovery.c). */
 #include "dispatcher/rules/rules.h"
 
 struct returning {

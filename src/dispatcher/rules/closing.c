@@ -1,7 +1,5 @@
-/*
- * Tasks that are closed though their worker lives, so that reading ends: none of their readers
- * reaches it, or nothing comes of them and that was not to be waited for.
- */
+/* Tasks that are closed though their worker lives, so that reading ends: none of their readers
+ * reaches it, or nothing comes of them and that was not to be waited for. */
 #include "dispatcher/rules/rules.h"
 
 static void close_task(mr_core *core, struct mr_task *task)
@@ -128,7 +126,7 @@ void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *c
     if (!it->rules->closes_refusing || mr_iteration_repeats(it) || core->full) {
         return;
     }
-    n = n < MR_UNREACHABLE_MAX ? n : MR_UNREACHABLE_MAX;
+    n = MR_MIN(n, MR_UNREACHABLE_MAX);
     for (size_t i = 0; i < n && mr_core_has_room(core, 1 + mr_iteration_review_changes(it)); i++) {
         struct mr_task *task = find_refusing(core, it, incarnations[i]);
 

@@ -73,8 +73,8 @@ static struct others look_at_others(const mr_core *core, const struct mr_iterati
         }
         others.there++;
         others.anchors += is_anchor(seat) ? 1 : 0;
-        others.least = seat->position < others.least ? seat->position : others.least;
-        others.most = seat->position > others.most ? seat->position : others.most;
+        others.least = MR_MIN(seat->position, others.least);
+        others.most = MR_MAX(seat->position, others.most);
     }
     return others;
 }

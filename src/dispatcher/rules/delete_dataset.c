@@ -1,5 +1,4 @@
 /* DeleteDataset: nothing may use it. */
-#include "base/base.h"
 #include "dispatcher/rules/rules.h"
 
 static const struct mr_job *some_user(const mr_core *core, const struct mr_dataset_entry *dataset)

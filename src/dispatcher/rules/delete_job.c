@@ -1,5 +1,4 @@
 /* DeleteJob: the job, or all trainers of a name, with whoever reads it if that is asked for. */
-#include "base/base.h"
 #include "dispatcher/rules/rules.h"
 
 static struct mr_job *find_by_name_or_id(const mr_core *core, const char *name)

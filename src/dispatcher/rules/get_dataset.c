@@ -1,5 +1,4 @@
 /* GetDataset: what is registered, and where its definition is. */
-#include "base/base.h"
 #include "dispatcher/rules/rules.h"
 
 int mr_core_do_get_dataset(mr_core *core, const struct mr_command *command, mr_error *err)

@@ -13,7 +13,6 @@
  * What the request reports finished is taken in before its number is looked at: a repeated request
  * may report more than the first one did.
  */
-#include "base/base.h"
 #include "dispatcher/rules/rules.h"
 
 /* What workers report finished of what they were granted (at least once). */

@@ -8,7 +8,6 @@
  * empty, even if others may still be lost (buffers wait for it); what comes back later is
  * recovery.c's.
  */
-#include "base/base.h"
 #include "dispatcher/rules/rules.h"
 
 /* Was it handed out, of this source, to anybody? */
@@ -86,11 +85,9 @@ int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequ
     return MR_OK;
 }
 
-/*
- * Not of a production: it has no recovery tasks, and that somebody will ask is no more than likely.
+/* Not of a production: it has no recovery tasks, and that somebody will ask is no more than likely.
  * And not more than can be kept apart: neighbours cannot be joined across what lies between, which
- * was read.
- */
+ * was read. */
 static bool is_taken_back(const struct mr_task *task, const Millrace__GetSplitsRequest *in)
 {
     const struct mr_iteration *it = task->iteration;
@@ -121,11 +118,6 @@ static bool give_back(mr_core *core, struct mr_task *task, const Millrace__GetSp
     return true;
 }
 
-static uint64_t min_u64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Splits that came back and may go to anybody. */
 static uint64_t splits_back(const struct mr_iteration *it, size_t provider)
 {
@@ -150,30 +142,28 @@ static uint64_t splits_left(const struct mr_iteration *it, size_t provider)
     return (uint64_t)splits > next ? (uint64_t)splits - next : 0;
 }
 
-/*
- * Guided self-scheduling: what the worker needs for about two seconds, but never so much that the
+/* Guided self-scheduling: what the worker needs for about two seconds, but never so much that the
  * others run dry, and little at first, since a split may be a whole file. One that has much open,
  * behind a large buffer, gets a little more each time, so that the number of its open grants grows
  * with the logarithm of what they hold. What lasts a worker for a few milliseconds is not cut
- * further at the end: asking for it would take longer.
- */
+ * further at the end: asking for it would take longer. */
 static uint64_t grant_size(const struct mr_iteration *it, uint64_t left, uint64_t want,
                            uint64_t open)
 {
     uint64_t asking = it->open_tasks - it->draining_tasks;
-    uint64_t sharers = 2 * mr_larger(asking, 1);
+    uint64_t sharers = 2 * MR_MAX(asking, 1);
     uint64_t fair = left / sharers + (left % sharers != 0 ? 1 : 0);
-    uint64_t n = mr_larger(want != 0 ? want : MR_GRANT_FIRST_MAX, open / MR_GRANTS_OPEN_MAX);
+    uint64_t n = MR_MAX(want != 0 ? want : MR_GRANT_FIRST_MAX, open / MR_GRANTS_OPEN_MAX);
 
-    fair = mr_larger(fair, want / MR_GRANT_PARTS_MAX);
-    n = min_u64(n, min_u64(fair, MR_GRANT_SPLITS_MAX));
+    fair = MR_MAX(fair, want / MR_GRANT_PARTS_MAX);
+    n = MR_MIN(n, MR_MIN(fair, MR_GRANT_SPLITS_MAX));
     return n > 0 ? n : 1;
 }
 
 /* Workers ask for MR_GRANT_MS of work; when the store must be spared they get more. */
 static uint64_t stretched(const mr_core *core, uint64_t want)
 {
-    return min_u64(want, MR_GRANT_SPLITS_MAX) * (uint64_t)core->grant_ms / MR_GRANT_MS;
+    return MR_MIN(want, MR_GRANT_SPLITS_MAX) * (uint64_t)core->grant_ms / MR_GRANT_MS;
 }
 
 /* A worker went on early (the long side of a zip under repeat): what was left of the repetitions in
@@ -200,7 +190,7 @@ static void choose_next(uint64_t most, struct mr_splits_granted *ret)
 
     ret->from = MR_FROM_CURSOR;
     ret->range.first = cursor->next;
-    ret->range.count = min_u64(splits_left(it, ret->provider), most);
+    ret->range.count = MR_MIN(splits_left(it, ret->provider), most);
     ret->owed.first = mr_position(it, ret->provider, cursor->repetition, ret->range.first);
     ret->owed.count = ret->range.count;
 }
@@ -216,10 +206,10 @@ static void choose_back(enum mr_splits_from from, size_t at, uint64_t most,
     int64_t splits = it->rec->providers[ret->provider]->splits;
     uint64_t index = splits > 0 ? range->first % (uint64_t)splits : range->first;
     uint64_t repetition = splits > 0 ? range->first / (uint64_t)splits : cursor->repetition;
-    uint64_t n = min_u64(range->count, most);
+    uint64_t n = MR_MIN(range->count, most);
 
     if (splits > 0) { /* the next repetition's splits are another range */
-        n = min_u64(n, (uint64_t)splits - index);
+        n = MR_MIN(n, (uint64_t)splits - index);
     }
     ret->from = from;
     ret->at = at;
@@ -282,7 +272,7 @@ static void choose(mr_core *core, uint64_t want, struct mr_splits_granted *ret)
     i = find_returned(cursor, false /* suspect */);
     if (i < cursor->n_pool) {
         choose_back(MR_FROM_POOL, i,
-                    cursor->pool[i]->losses > 0 ? min_u64(most, MR_GRANT_RETRY_MAX) : most, ret);
+                    cursor->pool[i]->losses > 0 ? MR_MIN(most, MR_GRANT_RETRY_MAX) : most, ret);
     } else if (cursor->n_given_back > 0) {
         choose_back(MR_FROM_GIVEN_BACK, 0, most, ret);
     } else if (ret->repetition == cursor->repetition) {

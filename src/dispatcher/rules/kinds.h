@@ -1,7 +1,5 @@
-/*
- * What differs between kinds of iterations, behind one struct of functions; an iteration points to
- * its own. A new kind is a file with such a struct, and a line in mr_kind_choose().
- */
+/* What differs between kinds of iterations, behind one struct of functions; an iteration points to
+ * its own. A new kind is a file with such a struct, and a line in mr_kind_choose(). */
 #pragma once
 
 #include "dispatcher/model/update.h"

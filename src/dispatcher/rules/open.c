@@ -1,8 +1,5 @@
-/*
- * Open is one command: it joins or creates the job, joins or creates the iteration of the
- * repetition asked for, and attaches the client, so that nothing can be collected in between.
- */
-#include "base/base.h"
+/* Open is one command: it joins or creates the job, joins or creates the iteration of the
+ * repetition asked for, and attaches the client, so that nothing can be collected in between. */
 #include "dispatcher/rules/rules.h"
 #include "terms/terms.h"
 

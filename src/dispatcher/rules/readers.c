@@ -69,7 +69,7 @@ void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task,
         /* The worker had not heard its goodbye, which says better what it did not use. */
         uint64_t unused = unheard_of(client, task);
 
-        lost = lost < unused ? lost : unused;
+        lost = MR_MIN(lost, unused);
     } else if (is_known) {
         MR_APPLY(core, client_holds, client, lost);
     }

@@ -66,11 +66,9 @@ static bool is_waiting(const struct mr_task *task)
     return mr_task_is_recovery(task) && task->rec->isolated && task->grants[0].rec == NULL;
 }
 
-/*
- * Will @task come for more? Not if it was told the end, unless others were seen to go on to the
+/* Will @task come for more? Not if it was told the end, unless others were seen to go on to the
  * next repetition: all run the same pipeline. Not if its worker drains. What comes to its end all
- * the same is seen then.
- */
+ * the same is seen then. */
 static bool may_ask(const struct mr_task *task, size_t provider)
 {
     const Millrace__GrantRecord *grant = task->grants[provider].rec;
@@ -135,10 +133,8 @@ static struct survey look_at_tasks(const struct mr_iteration *it)
     return s;
 }
 
-/*
- * Each live worker has one derived task. One whose task was closed was out of reach; whether it
- * still is nobody knows, since clients have stopped trying: it is better than none.
- */
+/* Each live worker has one derived task. One whose task was closed was out of reach; whether it
+ * still is nobody knows, since clients have stopped trying: it is better than none. */
 static bool is_of_host(const mr_core *core, const struct mr_task *task, bool was_closed)
 {
     const struct mr_iteration_rules *rules = task->iteration->rules;
@@ -202,14 +198,9 @@ static struct mr_core_worker *choose_host(const mr_core *core, const struct mr_i
     return best;
 }
 
-static uint32_t min_u32(uint32_t a, uint64_t b)
+static void open_tasks(mr_core *core, struct mr_iteration *it, uint64_t n, bool isolated)
 {
-    return a < b ? a : (uint32_t)b;
-}
-
-static void open_tasks(mr_core *core, struct mr_iteration *it, uint32_t n, bool isolated)
-{
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         struct mr_core_worker *worker = choose_host(core, it, isolated);
         struct mr_task *task;
 
@@ -233,7 +224,7 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it)
 
     mr_pool_count(it, &pool);
     if (is_abandoned(it)) {
-        open_tasks(core, it, min_u32(MR_RECOVERIES_MAX, count_hosts(core, it)),
+        open_tasks(core, it, MR_MIN(MR_RECOVERIES_MAX, count_hosts(core, it)),
                    false /* isolated */);
         return;
     }
@@ -243,15 +234,15 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it)
     s = look_at_tasks(it);
     if (is_forsaken(it)) {
         uint64_t needed = (pool.ordinary - 1) / MR_GRANT_RETRY_MAX + 1;
-        uint32_t n = min_u32(min_u32(MR_RECOVERIES_MAX - s.open, count_hosts(core, it)), needed);
+        uint64_t n = MR_MIN(MR_MIN(MR_RECOVERIES_MAX - s.open, count_hosts(core, it)), needed);
 
         open_tasks(core, it, n, false /* isolated */);
-        s.open += n;
+        s.open += (uint32_t)n;
     }
     /* In a first repetition that others still read, a task could not be told its end alone. */
     if (pool.suspect_grants > s.waiting &&
         (!mr_iteration_will_ask(it, 0) || it->cursors[0].rec->repetition > 0)) {
-        open_tasks(core, it, min_u32(MR_RECOVERIES_MAX - s.open, pool.suspect_grants - s.waiting),
+        open_tasks(core, it, MR_MIN(MR_RECOVERIES_MAX - s.open, pool.suspect_grants - s.waiting),
                    true /* isolated */);
     }
 }

@@ -1,5 +1,4 @@
 /* RegisterDataset, and the parts of the definition before it. */
-#include "base/base.h"
 #include "dispatcher/rules/rules.h"
 
 #define PLAIN_BYTES_MAX 4096

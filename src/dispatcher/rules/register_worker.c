@@ -11,11 +11,9 @@
 #include "base/address.h"
 #include "dispatcher/rules/rules.h"
 
-/*
- * What stands against a new life of this process. A process that has its stream to us still lives,
+/* What stands against a new life of this process. A process that has its stream to us still lives,
  * whoever says that its address is theirs; one that was started again at its address has not, and
- * one that is silent is given up.
- */
+ * one that is silent is given up. */
 static int check_new_life(const mr_core *core, const char *incarnation, const char *address,
                           bool watches, mr_error *err)
 {

@@ -1,12 +1,9 @@
 /* ReleaseClient: a client goes, and says what it took along. */
-#include "base/base.h"
 #include "dispatcher/rules/rules.h"
 
-/*
- * What @client took along of tasks that have ended, in place of what it was said to hold. It may
+/* What @client took along of tasks that have ended, in place of what it was said to hold. It may
  * not know that one has, if its worker is out of reach. A lost one has no elements: its splits are
- * counted.
- */
+ * counted. */
 static uint64_t taken_along(mr_core *core, struct mr_client *client,
                             const Millrace__ReleaseClientRequest *in)
 {
@@ -22,7 +19,7 @@ static uint64_t taken_along(mr_core *core, struct mr_client *client,
             MR_APPLY(core, client_unheard, client, task, in->unheard[i]->elements);
         }
     }
-    return mr_count_add(in->abandoned, ended < client->rec->held ? ended : client->rec->held);
+    return mr_count_add(in->abandoned, MR_MIN(ended, client->rec->held));
 }
 
 int mr_core_do_release_client(mr_core *core, const struct mr_command *command, mr_error *err)

@@ -10,12 +10,10 @@ static int64_t wall_age(const mr_core *core, uint64_t stored_ms)
     return age < INT64_MAX ? (int64_t)age : INT64_MAX;
 }
 
-/*
- * Milliseconds until what ended at @since (core's clock) and @stored_ms (wall, from the record) has
+/* Milliseconds until what ended at @since (core's clock) and @stored_ms (wall, from the record) has
  * been kept for @keep_ms and may go; <= 0: it may. What had ended when this leader came has a
  * grace: who uses it may not have found this leader yet. Whose last user left while this leader led
- * has none left to come.
- */
+ * has none left to come. */
 int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms)
 {
     int64_t grace = since > core->armed_at ? 0 : core->collect_from - core->now;
@@ -27,13 +25,13 @@ int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms
         left = keep_ms - wall_age(core, stored_ms);
         left = left < 0 ? 0 : left;
     }
-    return left > grace ? left : grace;
+    return MR_MAX(left, grace);
 }
 
 /* When to look again at what may go in @left. */
 int64_t mr_retention_again(const mr_core *core, int64_t left)
 {
-    return mr_time_add(core->now, left < MR_WALL_AGAIN_MS ? left : MR_WALL_AGAIN_MS);
+    return mr_time_add(core->now, MR_MIN(left, MR_WALL_AGAIN_MS));
 }
 
 static bool has_open_iteration(const struct mr_job *job)

@@ -25,7 +25,7 @@ static uint64_t rounds_in(const struct mr_coordination *rounds, uint64_t ms)
     if (__builtin_mul_overflow(rounds->pace, ms, &n)) {
         return MR_COUNT_SAID_MAX;
     }
-    return n / 1000000 < MR_COUNT_SAID_MAX ? n / 1000000 : MR_COUNT_SAID_MAX;
+    return MR_MIN(n / 1000000, MR_COUNT_SAID_MAX);
 }
 
 static uint64_t furthest(const struct mr_coordination *rounds)
@@ -49,7 +49,7 @@ static void measure_pace(mr_core *core, struct mr_iteration *it)
     int64_t ms;
 
     for (uint32_t i = 0; i < rounds->n; i++) {
-        progress = rounds->seats[i].progress > progress ? rounds->seats[i].progress : progress;
+        progress = MR_MAX(rounds->seats[i].progress, progress);
     }
     if (rounds->pace_since == MR_NEVER) {
         MR_APPLY(core, pace_measured, it, rounds->pace, progress);
@@ -89,7 +89,7 @@ static uint64_t passed_below(const mr_core *core, const struct mr_iteration *it)
         if (!seat->known || mr_seat_client(core, it, seat) == NULL) {
             return 0;
         }
-        least = seat->position < least ? seat->position : least;
+        least = MR_MIN(seat->position, least);
     }
     return least;
 }
@@ -106,7 +106,7 @@ static uint64_t counts_below(const Millrace__RoundSchedule *schedule, size_t seg
             outcome != NULL && outcome->delivered_below < end ? outcome->delivered_below : end;
         uint64_t behind = mr_schedule_behind(schedule, i, below);
 
-        most = behind > most ? behind : most;
+        most = MR_MAX(behind, most);
     }
     return most;
 }
@@ -134,7 +134,7 @@ void mr_rounds_move_horizon(mr_core *core, struct mr_iteration *it)
     uint64_t want = rounds_in(rounds, MR_HORIZON_LEFT_MS);
 
     measure_pace(core, it);
-    want = want > MR_HORIZON_ROUNDS / 2 ? want : MR_HORIZON_ROUNDS / 2;
+    want = MR_MAX(want, MR_HORIZON_ROUNDS / 2);
     if (left > want || mr_rounds_last_segment(it)->n_tasks == 0) {
         return;
     }
@@ -237,12 +237,10 @@ static void task_ends(mr_core *core, const struct mr_task *task,
     }
 }
 
-/*
- * Behind the last round of task @i that counts: somebody has returned it, or all have it. A place
+/* Behind the last round of task @i that counts: somebody has returned it, or all have it. A place
  * that nobody has holds nothing: whoever takes it begins behind what others have returned. Where
  * its worker has come to its end nothing more counts, though positions may be far beyond. False:
- * somebody has not reported.
- */
+ * somebody has not reported. */
 static bool judge(const mr_core *core, const struct mr_iteration *it, uint32_t i,
                   uint64_t *delivered)
 {
@@ -262,9 +260,9 @@ static bool judge(const mr_core *core, const struct mr_iteration *it, uint32_t i
         if (report == NULL) {
             return false;
         }
-        below = report->below > seat->from ? report->below : seat->from;
-        held = below < held ? below : held;
-        end = report->end < end ? report->end : end;
+        below = MR_MAX(report->below, seat->from);
+        held = MR_MIN(below, held);
+        end = MR_MIN(report->end, end);
         /* Whoever has returned nothing may have passed over void rounds; and what is before its
          * first one nobody has returned because of it. */
         below = seat->returned > 0 ? mr_schedule_behind(schedule, i, seat->position) : 0;
@@ -272,8 +270,8 @@ static bool judge(const mr_core *core, const struct mr_iteration *it, uint32_t i
             returned = below;
         }
     }
-    held = held > returned ? held : returned;
-    *delivered = mr_schedule_behind(schedule, i, held < end ? held : end);
+    held = MR_MAX(held, returned);
+    *delivered = mr_schedule_behind(schedule, i, MR_MIN(held, end));
     return true;
 }
 

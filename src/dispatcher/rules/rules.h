@@ -105,10 +105,8 @@ int64_t mr_retention_again(const mr_core *core, int64_t left);
 
 /* Somebody came further: move the horizon if it is near. */
 void mr_rounds_move_horizon(mr_core *core, struct mr_iteration *it);
-/*
- * May @in take the place that it asks for? On MR_OK *@from is where it would begin. MR_EUNAVAIL:
- * not known yet, the others are being asked. @it: NULL if it is to be created.
- */
+/* May @in take the place that it asks for? On MR_OK *@from is where it would begin. MR_EUNAVAIL:
+ * not known yet, the others are being asked. @it: NULL if it is to be created. */
 int mr_consumer_judge(mr_core *core, struct mr_iteration *it, const struct mr_job *job,
                       const Millrace__OpenRequest *in, uint64_t *from, mr_error *err);
 /* It takes it, and whoever had it loses it; nothing changes if it is its own. It is attached

@@ -1,5 +1,4 @@
 /* A worker says that a task has come to its end. */
-#include "base/base.h"
 #include "dispatcher/rules/rules.h"
 
 /* Whose number is too large for one transaction is not waited for. */

@@ -56,16 +56,14 @@ static bool is_quiet(const mr_core *core, const struct mr_core_worker *worker)
            worker->deadline - core->config.worker_timeout_ms / 2 <= core->now;
 }
 
-/*
- * The brake: when many seem to be gone at once it is rather this dispatcher that heard nothing (it
+/* The brake: when many seem to be gone at once it is rather this dispatcher that heard nothing (it
  * was paused, or cut off). Nobody is given up then for one more full timeout. If that changes
  * nothing, somebody else should judge, once; and if there is nobody, or the loop has had enough of
  * it, it is true. Quiet workers count as silent: those that went together are not silent in the
- * same millisecond.
- */
+ * same millisecond. */
 static bool is_paused(mr_core *core)
 {
-    size_t limit = core->live_workers / 3 > 2 ? core->live_workers / 3 : 2;
+    size_t limit = MR_MAX(core->live_workers / 3, 2);
     const struct mr_core_worker *worker;
     size_t quiet = 0;
 
@@ -281,9 +279,9 @@ static bool ring_iteration(mr_core *core, struct mr_alarm *alarm)
     if (mr_join_due(it) <= core->now) {
         mr_iteration_mark(core, it);
     } else {
-        again = mr_join_due(it) < again ? mr_join_due(it) : again;
+        again = MR_MIN(mr_join_due(it), again);
     }
-    mr_alarm_at(core, &it->alarm, report < again ? report : again);
+    mr_alarm_at(core, &it->alarm, MR_MIN(report, again));
     return true;
 }
 

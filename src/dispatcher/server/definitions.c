@@ -1,7 +1,5 @@
-/*
- * The thread for definitions. A definition is read from the store in pages of a few parts; the last
- * ones that were read are kept, because a hundred workers ask for the same one within a second.
- */
+/* The thread for definitions. A definition is read from the store in pages of a few parts; the last
+ * ones that were read are kept, because a hundred workers ask for the same one within a second. */
 #include "dispatcher/server/definitions.h"
 
 #include "base/shares.h"

@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "dispatcher/turn/turn.h"
 #include "rpc/rpc.h"
 

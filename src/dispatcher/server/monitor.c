@@ -7,8 +7,6 @@
 #define ALIVE_MS 10000 /* a loop that has not turned for so long hangs */
 #define STORE_MS 10000 /* renewals of the lease come more often */
 
-/* ---- asking ---- */
-
 struct mr_page_request {
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t answered;
@@ -87,8 +85,6 @@ int mr_loop_ready(mr_loop *l, mr_error *err)
                ? MR_OK
                : mr_error_set(err, MR_EUNAVAIL, "etcd has not answered for %lld ms", (long long)ms);
 }
-
-/* ---- filling ---- */
 
 static void add_methods(const struct mr_loop *l, mr_metrics *m)
 {

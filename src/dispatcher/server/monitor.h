@@ -22,10 +22,8 @@ struct mr_loop_numbers {
 /* A page that is not asked for any more when it is ready is thrown away. */
 struct mr_page_request;
 
-/*
- * A page with all that the loop knows, filled on its thread. Waits at most @timeout_ms:
- * MR_EUNAVAIL. *@ret is freed with mr_metrics_free().
- */
+/* A page with all that the loop knows, filled on its thread. Waits at most @timeout_ms:
+ * MR_EUNAVAIL. *@ret is freed with mr_metrics_free(). */
 int mr_loop_page(mr_loop *l, int64_t timeout_ms, mr_metrics **ret, mr_error *err);
 /* Does it turn? */
 int mr_loop_alive(mr_loop *l, mr_error *err);

@@ -1,10 +1,7 @@
-/*
- * Takeover: the records of the store become a core again. They come in any order, so they are
+/* Takeover: the records of the store become a core again. They come in any order, so they are
  * parsed and kept, and put together when all are there: first what others refer to, then what is
  * derived, then what differs from it. What refers to something that is gone was on its way out when
- * the last leader stopped, and is left over.
- */
-#include "base/base.h"
+ * the last leader stopped, and is left over. */
 #include "dispatcher/takeover/takeover.h"
 
 /* How each kind of record is taken in. */
@@ -69,9 +66,7 @@ static bool do_without(mr_core *core, size_t kind, const struct staged_record *s
     struct mr_iteration *it;
 
     switch (mr_stored_kinds[kind].bad) {
-    case MR_SPOILS_JOBS:
-        mr_core_spoil_jobs(core, staged->key, owner, why);
-        return true;
+    case MR_SPOILS_JOBS: mr_core_spoil_jobs(core, staged->key, owner, why); return true;
     case MR_SPOILS_ITERATION:
         it = iteration_of(core, staged->key);
         if (it != NULL && !it->rec->finished) {
@@ -79,10 +74,8 @@ static bool do_without(mr_core *core, size_t kind, const struct staged_record *s
         }
         mr_leave_over_key(core, staged->key);
         return true;
-    case MR_SPOILS_ITSELF:
-        return mr_core_do_without(core, staged->key, why);
-    case MR_SPOILS_ALL:
-        break;
+    case MR_SPOILS_ITSELF: return mr_core_do_without(core, staged->key, why);
+    case MR_SPOILS_ALL: break;
     }
     return false;
 }
@@ -239,11 +232,9 @@ static const char *stamp_of(enum mr_stored_kind kind, const void *rec)
                                           : NULL;
 }
 
-/*
- * A stamp of an epoch that the store has not reached is one bad record. Several of them, of
+/* A stamp of an epoch that the store has not reached is one bad record. Several of them, of
  * different kinds or without any other, are no accidents: the keys are from a store that had
- * counted further, and nothing of them is to be lost.
- */
+ * counted further, and nothing of them is to be lost. */
 static void find_copied(mr_core *core)
 {
     size_t given = 0, beyond = 0, beyond_kinds = 0;
@@ -262,7 +253,7 @@ static void find_copied(mr_core *core)
             }
             given += stamp.epoch <= core->revision ? 1 : 0;
             beyond += stamp.epoch > core->revision ? 1 : 0;
-            latest = stamp.epoch > latest ? stamp.epoch : latest;
+            latest = MR_MAX(stamp.epoch, latest);
         }
         beyond_kinds += beyond > before ? 1 : 0;
     }
@@ -332,16 +323,11 @@ static void compare_users(mr_core *core)
     }
 }
 
-static int64_t at_least(int64_t ms, int64_t floor)
-{
-    return ms > floor ? ms : floor;
-}
-
 static void arm(mr_core *core)
 {
     const struct mr_core_config *config = &core->config;
     int64_t gc = config->job_gc_timeout_ms < MR_LONG_MS ? config->job_gc_timeout_ms : 0;
-    int64_t grace = at_least(at_least(gc, config->client_timeout_ms), MR_RESTART_GRACE_MS);
+    int64_t grace = MR_MAX(MR_MAX(gc, config->client_timeout_ms), MR_RESTART_GRACE_MS);
 
     MR_APPLY(core, all_loaded, mr_time_add(core->now, grace));
 }

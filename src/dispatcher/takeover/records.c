@@ -1,9 +1,6 @@
-/*
- * Takeover, one record at a time: does it fit its key, and what was loaded before it? What refers
+/* Takeover, one record at a time: does it fit its key, and what was loaded before it? What refers
  * to something that is gone is left over. load.c calls these kind by kind, in an order in which
- * nothing refers to what comes later.
- */
-#include "base/base.h"
+ * nothing refers to what comes later. */
 #include "dispatcher/takeover/takeover.h"
 
 #include <stdlib.h>
@@ -434,11 +431,9 @@ int mr_load_consumer(mr_core *core, const char *key, void **rec, mr_error *err)
     return MR_OK;
 }
 
-/*
- * The iteration that @client reads, or read, is not there: it is set aside, or went before it.
+/* The iteration that @client reads, or read, is not there: it is set aside, or went before it.
  * While somebody reads it, it is there as long as its job is: if not, a hand was in the store; in
- * the client's record, if there is another one that it may read.
- */
+ * the client's record, if there is another one that it may read. */
 static bool is_of_flawed(mr_core *core, const Millrace__ClientRecord *client)
 {
     const struct mr_job *job = mr_job_by_id(core, client->job_id);

@@ -8,8 +8,6 @@
  */
 #include "dispatcher/takeover/takeover.h"
 
-/* ---------------------------------------------------------------- lives that are made again */
-
 /*
  * When the record of a worker's life is bad, or gone and somebody deleted it, its grants are there.
  * A leader deletes them before it deletes the life, so whatever has open grants and no life was not
@@ -81,8 +79,6 @@ void mr_core_worker_revive_holder(mr_core *core, const char *path)
         }
     }
 }
-
-/* ---------------------------------------------------------------- what a bad record spoils */
 
 void mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key, mr_error *err)
 {

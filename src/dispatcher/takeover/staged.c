@@ -1,5 +1,4 @@
 /* Takeover: records come in any order. Each is parsed, and kept until all are there. */
-#include "base/base.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include "json/pbjson.h"

@@ -1,10 +1,8 @@
-/*
- * Takeover: what no core can have written. The store is from outside: it may have been edited by
+/* Takeover: what no core can have written. The store is from outside: it may have been edited by
  * hand, or restored from somewhere else. A record is looked at by itself before it is taken in
  * (records.c compares it with the others), so that the rest of the core may rely on what it would
  * otherwise have to ask at each step: that numbers can be added up, that enumerators are known,
- * that stamps will not be given again.
- */
+ * that stamps will not be given again. */
 #include "dispatcher/takeover/takeover.h"
 
 /* Everything that counts stays far below; only the seed uses all bits. */

@@ -1,5 +1,4 @@
 /* What callers are told: answers and refusals, each with a header that says who leads. */
-#include "base/base.h"
 #include "dispatcher/turn/internal.h"
 
 bool mr_turn_led_by_another(const mr_turn *t)

@@ -1,5 +1,4 @@
 /* Which calls are decided, and how; which wait for a leader, and which are refused at once. */
-#include "base/base.h"
 #include "base/log.h"
 #include "dispatcher/turn/internal.h"
 
@@ -85,12 +84,8 @@ static void plain(mr_turn *t, struct mr_call *call)
 static void decide(mr_turn *t, struct mr_call *call)
 {
     switch (call->method->command) {
-    case MR_COMMAND_REGISTER_DATASET:
-        mr_turn_register(t, call);
-        break;
-    case MR_COMMAND_STATUS:
-        status(t, call);
-        break;
+    case MR_COMMAND_REGISTER_DATASET: mr_turn_register(t, call); break;
+    case MR_COMMAND_STATUS: status(t, call); break;
     case MR_COMMAND_GET_DATASET:
     case MR_COMMAND_OPEN:
     case MR_COMMAND_WATCH_CLIENT:
@@ -102,13 +97,9 @@ static void decide(mr_turn *t, struct mr_call *call)
     case MR_COMMAND_GET_SPLITS:
     case MR_COMMAND_TASK_ENDED:
     case MR_COMMAND_DELETE_DATASET:
-    case MR_COMMAND_DELETE_JOB:
-        plain(t, call);
-        break;
+    case MR_COMMAND_DELETE_JOB: plain(t, call); break;
     case MR_COMMAND_STORE_PART:
-    case MR_COMMAND_TIMER:
-        MR_ASSERT(!"a call");
-        break;
+    case MR_COMMAND_TIMER: MR_ASSERT(!"a call"); break;
     }
 }
 

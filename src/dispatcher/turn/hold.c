@@ -1,9 +1,7 @@
-/*
- * Answers. Each rests on a batch: the one that carries its own changes, or the newest there is; one
+/* Answers. Each rests on a batch: the one that carries its own changes, or the newest there is; one
  * that denies or ends something rests on a batch that was not sent yet when it was decided, so that
  * a deposed leader cannot give it. Batches commit in order, and so effects are held in one queue.
  */
-#include "base/base.h"
 #include "base/log.h"
 #include "dispatcher/turn/internal.h"
 
@@ -150,8 +148,6 @@ int mr_turn_hold(mr_turn *t, struct mr_call *call, uint64_t own, bool alone, mr_
     return rc;
 }
 
-/* ---- releasing ---- */
-
 static void push(mr_turn *t, struct mr_held_effect *h)
 {
     struct mr_header_info info = mr_turn_header(t);
@@ -228,20 +224,12 @@ static void release_reply(mr_turn *t, struct mr_held_effect *h)
 static void release(mr_turn *t, struct mr_held_effect *h)
 {
     switch (h->kind) {
-    case MR_EFFECT_REPLY:
-        release_reply(t, h);
-        break;
+    case MR_EFFECT_REPLY: release_reply(t, h); break;
     case MR_EFFECT_PUSH_ITERATION:
-    case MR_EFFECT_PUSH_WORKER:
-        push(t, h);
-        break;
+    case MR_EFFECT_PUSH_WORKER: push(t, h); break;
     case MR_EFFECT_END_CLIENT:
-    case MR_EFFECT_END_WORKER:
-        end_streams_of(t, h);
-        break;
-    case MR_EFFECT_RESIGN:
-        t->resigning = true;
-        break;
+    case MR_EFFECT_END_WORKER: end_streams_of(t, h); break;
+    case MR_EFFECT_RESIGN: t->resigning = true; break;
     }
 }
 

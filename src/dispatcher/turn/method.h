@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "base/buf.h"
 #include "dispatcher/core/core.h"
 

@@ -1,5 +1,4 @@
 /* One command: the core decides, its changes go to the member, and its effects are held. */
-#include "base/base.h"
 #include "base/log.h"
 #include "dispatcher/turn/internal.h"
 
@@ -149,5 +148,5 @@ int64_t mr_turn_timer_due(const mr_turn *t)
         return INT64_MAX; /* Nothing new is decided; etcd's answer will be a turn. */
     }
     due = mr_core_next_timer(t->core);
-    return due > t->timer_from_ms ? due : t->timer_from_ms;
+    return MR_MAX(due, t->timer_from_ms);
 }

@@ -1,5 +1,4 @@
 /* What the member tells the loop: a term begins, is loaded, commits, ends. */
-#include "base/base.h"
 #include "base/log.h"
 #include "dispatcher/turn/internal.h"
 
@@ -48,7 +47,7 @@ static int64_t takeover_grace_ms(const mr_turn *t)
     int64_t deposed = t->opts.lease_ttl_ms / 2 + t->opts.heartbeat_ms + HEARTBEAT_SLACK_MS;
 
     /* A deposed leader may have kept a worker's attention for half a TTL. */
-    return t->opts.worker_timeout_ms > deposed ? t->opts.worker_timeout_ms : deposed;
+    return MR_MAX(t->opts.worker_timeout_ms, deposed);
 }
 
 /* Not again and again: when all have tried, what they see is true. */
@@ -56,8 +55,7 @@ static bool may_resign(const mr_turn *t)
 {
     int64_t quiet = 10 * t->opts.worker_timeout_ms;
 
-    return t->resigned_ms == 0 ||
-           t->now_ms - t->resigned_ms > (quiet > RESIGN_MS ? quiet : RESIGN_MS);
+    return t->resigned_ms == 0 || t->now_ms - t->resigned_ms > MR_MAX(quiet, RESIGN_MS);
 }
 
 static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)

@@ -16,8 +16,7 @@
 void mr_turn_begin(mr_turn *t, const struct mr_turn_times *times)
 {
     int64_t busy = times->idle_ms - t->now_ms;
-    int64_t slept =
-        times->now_ms - (times->due_ms > times->idle_ms ? times->due_ms : times->idle_ms);
+    int64_t slept = times->now_ms - MR_MAX(times->due_ms, times->idle_ms);
     int64_t late = (busy >= LATE_MS_MIN ? busy : 0) + (slept >= LATE_MS_MIN ? slept : 0);
 
     t->now_ms = times->now_ms;
@@ -47,18 +46,10 @@ void mr_turn_take(mr_turn *t, const struct mr_item *item)
     int64_t epoch;
 
     switch (item->kind) {
-    case MR_ITEM_CALL:
-        mr_turn_call(t, item->call);
-        break;
-    case MR_ITEM_MEMBER:
-        mr_member_deliver(t->member, item->event, t->now_ms, t->wall_ms);
-        break;
-    case MR_ITEM_STREAM_SENT:
-        mr_dstream_sent(item->stream);
-        break;
-    case MR_ITEM_STREAM_ENDED:
-        mr_streams_ended(streams_with(t, item->stream), item->stream);
-        break;
+    case MR_ITEM_CALL: mr_turn_call(t, item->call); break;
+    case MR_ITEM_MEMBER: mr_member_deliver(t->member, item->event, t->now_ms, t->wall_ms); break;
+    case MR_ITEM_STREAM_SENT: mr_dstream_sent(item->stream); break;
+    case MR_ITEM_STREAM_ENDED: mr_streams_ended(streams_with(t, item->stream), item->stream); break;
     case MR_ITEM_FOLLOW_ALIVE:
         if (mr_follow_heard(&t->follower, item->follow, t->now_ms)) {
             mr_member_peer(t->member, item->follow->epoch, MR_PEER_ALIVE, t->now_ms, t->wall_ms);
@@ -72,12 +63,8 @@ void mr_turn_take(mr_turn *t, const struct mr_item *item)
     case MR_ITEM_PROBED:
         mr_member_probed(t->member, item->epoch, item->refused, t->now_ms, t->wall_ms);
         break;
-    case MR_ITEM_STOP:
-        stop(t);
-        break;
-    case MR_ITEM_DRIVER:
-        MR_ASSERT(!"of the driver's own");
-        break;
+    case MR_ITEM_STOP: stop(t); break;
+    case MR_ITEM_DRIVER: MR_ASSERT(!"of the driver's own"); break;
     }
 }
 
@@ -131,26 +118,21 @@ static void complain(mr_turn *t)
     }
 }
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 int64_t mr_turn_due(const mr_turn *t)
 {
     int64_t due = t->now_ms + TURN_MS_MAX;
 
-    due = earlier(due, mr_member_due(t->member));
-    due = earlier(due, mr_follow_due(&t->follower));
-    due = earlier(due, mr_turn_timer_due(t));
+    due = MR_MIN(due, mr_member_due(t->member));
+    due = MR_MIN(due, mr_follow_due(&t->follower));
+    due = MR_MIN(due, mr_turn_timer_due(t));
     if (t->serving && !LIST_EMPTY(&t->followers.all)) {
-        due = earlier(due, t->beat_ms);
+        due = MR_MIN(due, t->beat_ms);
     }
     if (!STAILQ_EMPTY(&t->waiting)) {
-        due = earlier(due, STAILQ_FIRST(&t->waiting)->arrived_ms + MR_WAITING_MS);
+        due = MR_MIN(due, STAILQ_FIRST(&t->waiting)->arrived_ms + MR_WAITING_MS);
     }
     if (t->stopping && !t->leaving) {
-        due = earlier(due, t->drain_until_ms);
+        due = MR_MIN(due, t->drain_until_ms);
     }
     return due;
 }
@@ -308,12 +290,8 @@ void mr_turn_drop(mr_turn *t, const struct mr_item *item)
             mr_turn_drop_call(item->call);
         }
         break;
-    case MR_ITEM_MEMBER:
-        mr_member_discard(t->member, item->event);
-        break;
-    case MR_ITEM_STREAM_ENDED:
-        mr_streams_ended(streams_with(t, item->stream), item->stream);
-        break;
+    case MR_ITEM_MEMBER: mr_member_discard(t->member, item->event); break;
+    case MR_ITEM_STREAM_ENDED: mr_streams_ended(streams_with(t, item->stream), item->stream); break;
     case MR_ITEM_FOLLOW_ENDED:
         (void)mr_follow_ended(&t->follower, item->follow, 0, &epoch, &state);
         break;
@@ -321,8 +299,7 @@ void mr_turn_drop(mr_turn *t, const struct mr_item *item)
     case MR_ITEM_FOLLOW_ALIVE:
     case MR_ITEM_PROBED:
     case MR_ITEM_STOP:
-    case MR_ITEM_DRIVER:
-        break;
+    case MR_ITEM_DRIVER: break;
     }
 }
 

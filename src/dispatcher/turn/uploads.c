@@ -6,7 +6,6 @@
  * does not wait behind all of it. A part is in an earlier batch than the record, or the same one;
  * parts whose record does not come (the term ended) are swept by the next term.
  */
-#include "base/base.h"
 #include "dispatcher/turn/internal.h"
 
 /* Parts that wait for the batch in flight, about two batches. */

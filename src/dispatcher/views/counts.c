@@ -137,7 +137,7 @@ static void visit_rounds(const mr_core *core, const struct mr_iteration *it, con
         const struct mr_seat *seat = &it->rounds->seats[i];
         uint64_t missed_ms = mr_seat_missed_ms(core, seat);
 
-        ret->position = seat->position > ret->position ? seat->position : ret->position;
+        ret->position = MR_MAX(seat->position, ret->position);
         if (missed_ms > 0) {
             visitor->waited_for(visitor->ctx, label, i, missed_ms);
         }

@@ -1,6 +1,5 @@
 /* The state for people and tools, as one JSON document (docs/run/status.md). Ids that act as
  * capabilities are cut short. */
-#include "base/base.h"
 #include "dispatcher/views/views.h"
 #include "json/pbjson.h"
 
@@ -126,7 +125,7 @@ static Millrace__RoundsStatus *rounds_status(mr_core *core, const struct mr_iter
         Millrace__ConsumerStatus *one = consumer_status(core, it, &rounds->seats[i]);
 
         if (MR_APPEND(core, status, consumers, one)) {
-            status->position = mr_larger(status->position, one->position);
+            status->position = MR_MAX(status->position, one->position);
         }
     }
     fill_closing(core, it, status);

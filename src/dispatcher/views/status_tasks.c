@@ -80,8 +80,7 @@ static void fill_pool(const Millrace__CursorRecord *cursor, Millrace__ProviderSt
 
         status->returned_splits += range->count;
         status->suspect_splits += mr_range_is_suspect(range) ? range->count : 0;
-        status->losses_max =
-            range->losses > status->losses_max ? range->losses : status->losses_max;
+        status->losses_max = MR_MAX(range->losses, status->losses_max);
     }
 }
 

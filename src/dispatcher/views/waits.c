@@ -1,8 +1,6 @@
-/*
- * What a client waits for that asks: one line for people, of what holds its iteration up as far as
+/* What a client waits for that asks: one line for people, of what holds its iteration up as far as
  * is known here. The client knows by itself whom it cannot reach, and says something of its own
- * where this is empty.
- */
+ * where this is empty. */
 #include "dispatcher/views/views.h"
 
 /* Less may be the ordinary course of things. */

@@ -16,17 +16,13 @@ int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_func
 int mr_apply_open(struct mr_apply *a, const struct mr_op_iter *it, mr_function *fn, mr_error *err);
 void mr_apply_free(struct mr_apply *a);
 
-/*
- * Run on @in, whose first row is element @index of the input. As mr_program_run(): on failure *@ret
- * is what came before the bad row (NULL: nothing).
- */
+/* Run on @in, whose first row is element @index of the input. As mr_program_run(): on failure *@ret
+ * is what came before the bad row (NULL: nothing). */
 int mr_apply_run(const struct mr_apply *a, const mr_block *in, uint64_t index, mr_block **ret,
                  uint32_t *bad_row, mr_error *err);
 
-/*
- * The input of a one-at-a-time stage: blocks from below, of which an error may leave the end
- * behind.
- */
+/* The input of a one-at-a-time stage: blocks from below, of which an error may leave the end
+ * behind. */
 struct mr_apply_input {
     mr_block *rest; /* rows behind one that failed; NULL: none */
     uint64_t index; /* of the next row */
@@ -36,21 +32,17 @@ struct mr_apply_input {
 /* The rows to run next, at most pull->rows of them. The caller's reference. */
 int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const struct mr_pull *pull,
                   mr_block **ret, mr_error *err);
-/*
- * Run on *@block, which mr_apply_next() gave: on fewer rows of it, if the results of all do not fit
+/* Run on *@block, which mr_apply_next() gave: on fewer rows of it, if the results of all do not fit
  * into the memory budget. Then *@block is those, and what is behind them is kept. Else as
- * mr_apply_run().
- */
+ * mr_apply_run(). */
 int mr_apply_fit(const struct mr_apply *a, struct mr_apply_input *in, mr_block **block,
                  mr_block **ret, uint32_t *bad_row, mr_error *err);
 /* Row @bad of @block failed: keep what is behind it. */
 int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad, mr_error *err);
 /* *@rows come next, before what is kept already. They are taken if that succeeds. */
 int mr_apply_put_back(struct mr_apply_input *in, mr_block **rows, mr_error *err);
-/*
- * Row @bad of @block failed: @rc, @failure. What is behind it is kept, and the error is given; but
- * *@before, what is to be given before it, goes first, unless it is NULL.
- */
+/* Row @bad of @block failed: @rc, @failure. What is behind it is kept, and the error is given; but
+ * *@before, what is to be given before it, goes first, unless it is NULL. */
 int mr_apply_failed(struct mr_apply_input *in, struct mr_op_iter *head, const mr_block *block,
                     uint32_t bad, int rc, mr_error *failure, mr_block **before, mr_block **ret,
                     mr_error *err);

@@ -1,8 +1,5 @@
-/*
- * batch and padded_batch: groups of consecutive elements become one element with a first dimension
- * more. Their shapes must agree, or are padded until they do.
- */
-#include "base/base.h"
+/* batch and padded_batch: groups of consecutive elements become one element with a first dimension
+ * more. Their shapes must agree, or are padded until they do. */
 #include "engine/gather.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/padding.h"
@@ -133,11 +130,9 @@ static int pull_input(struct batch_iter *it, const struct mr_pull *pull, mr_bloc
     return MR_OK;
 }
 
-/*
- * A batch has failed: what is left of it goes with it, so that the batches after it have the
+/* A batch has failed: what is left of it goes with it, so that the batches after it have the
  * elements that they would have; then its error is given. Is it the remainder that is dropped, it
- * is nobody's.
- */
+ * is nobody's. */
 static int give_failure(struct batch_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     while (it->lost > 0 && !it->ended) {
@@ -196,7 +191,7 @@ static int take(struct batch_iter *it, uint32_t size, mr_block **ret, mr_error *
         size_t budget = it->head.env->budget_bytes;
 
         rc = mr_block_pad(rows, it->padding.shapes, it->padding.values,
-                          budget < MR_ELEMENT_BYTES_MAX ? budget : MR_ELEMENT_BYTES_MAX, ret, err);
+                          MR_MIN(budget, MR_ELEMENT_BYTES_MAX), ret, err);
     } else if (rc == MR_OK) {
         rc = mr_block_batch(rows, size, ret, err);
     }
@@ -206,10 +201,8 @@ static int take(struct batch_iter *it, uint32_t size, mr_block **ret, mr_error *
     return rc;
 }
 
-/*
- * All that is there in one go is the rule. Where that fails (shapes that differ), one by one: what
- * is right before the bad batch is given first; the bad one is dropped with its error.
- */
+/* All that is there in one go is the rule. Where that fails (shapes that differ), one by one: what
+ * is right before the bad batch is given first; the bad one is dropped with its error. */
 static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block **ret,
                         mr_error *err)
 {
@@ -258,8 +251,8 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
     if (full > 0) {
         uint64_t most = MR_BLOCK_ROWS_MAX / it->size > 0 ? MR_BLOCK_ROWS_MAX / it->size : 1;
 
-        full = full < pull->rows ? full : pull->rows;
-        full = full < most ? full : most;
+        full = MR_MIN(full, pull->rows);
+        full = MR_MIN(full, most);
         full = it->padding.shapes == NULL ? full : 1; /* each is padded to a shape of its own */
         rc = take_batches(it, (uint32_t)full, it->size, ret, err);
     } else if (it->rows.rows > 0 && !it->drop_remainder) {

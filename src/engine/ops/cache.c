@@ -11,7 +11,6 @@
  *
  * Kept elements descend from nothing: the pass that read them has accounted for that.
  */
-#include "base/base.h"
 #include "base/sync.h"
 #include "element/trace.h"
 #include "engine/gather.h"

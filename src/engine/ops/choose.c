@@ -5,7 +5,6 @@
  *
  * An input that has ended is passed over when its turn comes, or ends it all (stop_on_empty).
  */
-#include "base/base.h"
 #include "engine/gather.h"
 #include "engine/ops/ops.h"
 

@@ -1,8 +1,5 @@
-/*
- * distribute and from_dataset_id: elements that others make. The client library opens them (struct
- * mr_external_opener); here is only their place in the graph.
- */
-#include "base/base.h"
+/* distribute and from_dataset_id: elements that others make. The client library opens them (struct
+ * mr_external_opener); here is only their place in the graph. */
 #include "base/clock.h"
 #include "element/spec_proto.h"
 #include "engine/ops/ops.h"

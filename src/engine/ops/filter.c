@@ -5,7 +5,6 @@
  * stay small; but not for long, as nobody knows when the next row that passes will come. Whether
  * one that fails would have passed, nobody knows.
  */
-#include "base/base.h"
 #include "base/clock.h"
 #include "engine/gather.h"
 #include "engine/ops/apply.h"

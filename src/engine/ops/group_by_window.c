@@ -1,9 +1,6 @@
-/*
- * group_by_window: elements are put together by a key; a group that has its number of elements, and
+/* group_by_window: elements are put together by a key; a group that has its number of elements, and
  * at the end each group in the order of the keys, becomes a dataset, of which a function makes the
- * one that is read. Which group one that fails belongs to, nobody knows.
- */
-#include "base/base.h"
+ * one that is read. Which group one that fails belongs to, nobody knows. */
 #include "engine/nested.h"
 #include "engine/ops/expand.h"
 #include "engine/ops/groups.h"

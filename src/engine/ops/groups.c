@@ -108,12 +108,10 @@ uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t most)
     for (size_t i = 0; i < g->n && most > 1; i++) {
         uint64_t left = g->all[i]->size - g->all[i]->rows.n;
 
-        most = left < most ? left : most;
+        most = MR_MIN(left, most);
     }
     return most;
 }
-
-/* ---- state ---- */
 
 static int group_state(struct mr_groups *g, size_t i, struct mr_state *s, mr_error *err)
 {

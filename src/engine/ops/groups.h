@@ -1,5 +1,4 @@
-/*
- * Elements by key: the groups of group_by_window, sorted by their keys. Groups hold copies of small
+/* Elements by key: the groups of group_by_window, sorted by their keys. Groups hold copies of small
  * elements, and references to large ones (engine/rows.h), within the memory budget. Threads: none.
  */
 #pragma once

@@ -5,7 +5,6 @@
  * or the service (memory, a lost connection, a read that has failed, a fault of ours) is passed on:
  * dropping it would lose elements that are fine, and the next pull may well meet it again.
  */
-#include "base/base.h"
 #include "base/log.h"
 #include "engine/ops/ops.h"
 

@@ -13,7 +13,6 @@
  * All work on places (opening, closing) is the consumer's; threads only pull what is open. A place
  * that a thread is busy with is left alone until it is done.
  */
-#include "base/base.h"
 #include "engine/gather.h"
 #include "engine/ops/place.h"
 
@@ -89,7 +88,7 @@ static void pull_place(void *ctx, void *work)
  * computes. */
 static uint32_t threads_wanted(const struct mr_env *env, uint32_t cycle, int64_t calls)
 {
-    int64_t automatic = env->threads > AUTOMATIC_MIN ? env->threads : AUTOMATIC_MIN;
+    int64_t automatic = MR_MAX(env->threads, AUTOMATIC_MIN);
     int64_t wanted = calls < 0 ? automatic : calls;
 
     return wanted < cycle ? (uint32_t)wanted : cycle;
@@ -279,8 +278,8 @@ static int fetch_in_place(struct interleave_iter *it, const struct mr_pull *pull
     /* What this turn takes, or, where turns are short, this place's share of what is asked for. */
     uint32_t among = it->input_ended ? it->open : it->cycle;
     uint64_t share = (left + among - 1) / among;
-    uint64_t turn = it->left < left ? it->left : left;
-    uint64_t rows = share > turn ? share : turn;
+    uint64_t turn = MR_MIN(it->left, left);
+    uint64_t rows = MR_MAX(share, turn);
     struct mr_pull below =
         it->gather.rows > 0 ? mr_pull_more(pull, rows) : mr_pull_rows(pull, rows);
     rc = mr_op_pull(p->inner, &below, &p->block, err);
@@ -323,7 +322,7 @@ static int step(struct interleave_iter *it, const struct mr_pull *pull, mr_error
     }
     uint32_t rows = mr_block_rows(p->block) - p->used;
     uint32_t room = pull->rows - (uint32_t)it->gather.rows;
-    rows = rows < room ? rows : room;
+    rows = MR_MIN(rows, room);
     rows = rows < it->left ? rows : (uint32_t)it->left;
     MR_TRY(mr_gather_add(&it->gather, p->block, p->used, rows, err));
     p->used += rows;
@@ -335,8 +334,7 @@ static int step(struct interleave_iter *it, const struct mr_pull *pull, mr_error
     return MR_OK;
 }
 
-/*
- * Threads have something to do only where a dataset is open. In its first round the cycle takes the
+/* Threads have something to do only where a dataset is open. In its first round the cycle takes the
  * elements of the input in order, one a place, whatever they hold: so they can be opened at once.
  */
 static int open_first_round(struct interleave_iter *it, const struct mr_pull *pull, mr_error *err)

@@ -5,10 +5,8 @@
 
 struct mr_parallel_map;
 
-/*
- * Takes over @input (closes it with itself). @calls: how many blocks may be worked on at once, 0:
- * found out while running. Errors are placed as those of @head.
- */
+/* Takes over @input (closes it with itself). @calls: how many blocks may be worked on at once, 0:
+ * found out while running. Errors are placed as those of @head. */
 int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input,
                         const struct mr_apply *apply, uint32_t calls, bool ordered,
                         struct mr_parallel_map **ret, mr_error *err);

@@ -1,7 +1,6 @@
 /* The table entries of all dataset operators, and what several of them share. */
 #pragma once
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "engine/bound.h"
 #include "engine/env.h"

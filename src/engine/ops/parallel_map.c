@@ -14,7 +14,6 @@
  * From there on it is one call at a time, and one more after each FITS that found the memory they
  * needed.
  */
-#include "base/base.h"
 #include "base/clock.h"
 #include "engine/driver.h"
 #include "engine/ops/map.h"
@@ -209,7 +208,7 @@ static void *take_work(void *ctx)
     uint32_t limit =
         m->grows && mr_memory_is_short(m->driver.env->memory, MR_MEMORY_AHEAD, 0) ? 1 : m->limit;
 
-    limit = limit < m->at_once ? limit : m->at_once;
+    limit = MR_MIN(limit, m->at_once);
     if (m->ended || m->pulling || m->in_flight >= limit) {
         return NULL;
     }
@@ -313,7 +312,7 @@ int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input,
     m->done_tail = &m->done_head;
     uint32_t most = head->env->threads * 2;
     most = most < 4 ? 4 : most;
-    int rc = make_slots(m, m->grows ? (most < AUTOMATIC_MAX ? most : AUTOMATIC_MAX) : calls, err);
+    int rc = make_slots(m, m->grows ? MR_MIN(most, AUTOMATIC_MAX) : calls, err);
     if (rc != MR_OK) {
         mr_parallel_map_free(m);
         return rc;
@@ -391,11 +390,9 @@ static void free_slot_locked(struct mr_parallel_map *m, struct slot *s)
     m->in_flight--;
 }
 
-/*
- * @s lacked memory beside others, and no other runs: nor will one while it does. What others have
+/* @s lacked memory beside others, and no other runs: nor will one while it does. What others have
  * made cannot be given before it, so it is made again: with what it takes @s might lack memory for
- * ever.
- */
+ * ever. */
 static void run_alone_locked(struct mr_parallel_map *m, struct slot *s)
 {
     for (struct slot *other = m->done_head; other != NULL; other = other->next) {
@@ -503,8 +500,6 @@ int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, 
         MR_TRY(mr_driver_wait_locked(&m->driver, pull, err));
     }
 }
-
-/* ---- state ---- */
 
 /* The driver pulls no more, and no slot is in the pool. */
 static int quiesce(struct mr_parallel_map *m, mr_error *err)

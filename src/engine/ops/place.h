@@ -35,10 +35,8 @@ struct mr_place {
 bool mr_place_can_pull_locked(const struct mr_place *p);
 /* A thread, which has set `busy`: pull once into the queue. */
 void mr_place_pull(struct mr_place *p, struct mr_driver *driver);
-/*
- * From the queue into `block`. MR_OK: done. MR_END: nothing will come. MR_TIMEOUT: nothing there
- * yet. Else the error that was queued. Under the lock.
- */
+/* From the queue into `block`. MR_OK: done. MR_END: nothing will come. MR_TIMEOUT: nothing there
+ * yet. Else the error that was queued. Under the lock. */
 int mr_place_pop_locked(struct mr_place *p, mr_error *err);
 
 /* While no thread pulls; restored into a place with nothing in it. On failure it is what

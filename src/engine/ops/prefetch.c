@@ -1,9 +1,6 @@
-/*
- * prefetch: a thread pulls upstream while the consumer is busy. What is ready waits in a queue: at
+/* prefetch: a thread pulls upstream while the consumer is busy. What is ready waits in a queue: at
  * most `buffer_size` elements, or, if that is automatic, as many blocks as it takes for the
- * consumer not to find the queue empty.
- */
-#include "base/base.h"
+ * consumer not to find the queue empty. */
 #include "base/clock.h"
 #include "engine/driver.h"
 #include "engine/ops/ops.h"

@@ -80,35 +80,22 @@ static void fill(mr_dtype dtype, void *to, uint32_t n, uint64_t first, uint64_t 
 {
     switch (dtype) {
     case MR_INT8:
-    case MR_UINT8:
-        FILL(uint8_t);
-        break;
+    case MR_UINT8: FILL(uint8_t); break;
     case MR_INT16:
-    case MR_UINT16:
-        FILL(uint16_t);
-        break;
+    case MR_UINT16: FILL(uint16_t); break;
     case MR_INT32:
-    case MR_UINT32:
-        FILL(uint32_t);
-        break;
+    case MR_UINT32: FILL(uint32_t); break;
     case MR_INT64:
-    case MR_UINT64:
-        FILL(uint64_t);
-        break;
-    case MR_FLOAT32:
-        FILL(float);
-        break;
-    case MR_FLOAT64:
-        FILL(double);
-        break;
+    case MR_UINT64: FILL(uint64_t); break;
+    case MR_FLOAT32: FILL(float); break;
+    case MR_FLOAT64: FILL(double); break;
     case MR_DTYPE_NONE:
     case MR_BOOL:
     case MR_FLOAT16:
     case MR_BFLOAT16:
     case MR_STRING:
     case MR_DTYPE_COUNT:
-    default:
-        break; /* infer lets none of these through */
+    default: break; /* infer lets none of these through */
     }
 }
 
@@ -118,7 +105,7 @@ static int range_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
     struct range_iter *it = (struct range_iter *)head;
     uint64_t left = it->count - it->next;
     uint64_t fit = pull->bytes / mr_dtype_size(it->dtype);
-    uint64_t n = left < pull->rows ? left : pull->rows;
+    uint64_t n = MR_MIN(left, pull->rows);
 
     if (left == 0) {
         return MR_END;
@@ -143,7 +130,7 @@ static int range_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
 {
     struct range_iter *it = (struct range_iter *)head;
 
-    it->next = index < it->count ? index : it->count;
+    it->next = MR_MIN(index, it->count);
     return MR_OK;
 }
 

@@ -1,11 +1,8 @@
-/*
- * tfrecord, text_line and fixed_length_record: the records of one file, as strings. The file is
+/* tfrecord, text_line and fixed_length_record: the records of one file, as strings. The file is
  * opened by the first pull, so that opening a pipeline does no I/O. An error of the file is given
  * once; then it has ended, and how many records it would have had, nobody knows. Where it is the
  * machine that failed, the next pull tries again. A record that is too large for the memory budget
- * is given up and passed over, but not before it was tried alone.
- */
-#include "base/base.h"
+ * is given up and passed over, but not before it was tried alone. */
 #include "element/trace.h"
 #include "engine/ops/ops.h"
 #include "engine/record_file.h"
@@ -189,10 +186,8 @@ static int make_block(struct records_iter *it, uint64_t first, uint32_t rows, mr
     return MR_OK;
 }
 
-/*
- * A block of the records from number @first of the file on; of fewer, @rows, where all do not fit
- * into memory: then those behind are read again.
- */
+/* A block of the records from number @first of the file on; of fewer, @rows, where all do not fit
+ * into memory: then those behind are read again. */
 static int make_block_that_fits(struct records_iter *it, uint64_t first, uint32_t *rows,
                                 mr_block **ret, mr_error *err)
 {
@@ -212,11 +207,9 @@ static int make_block_that_fits(struct records_iter *it, uint64_t first, uint32_
     return rc;
 }
 
-/*
- * The record at hand is one that does not fit, and was tried alone: it has failed, and the next
+/* The record at hand is one that does not fit, and was tried alone: it has failed, and the next
  * pull goes on behind it. Where the file is damaged in it, nothing behind it can be found: the file
- * has ended.
- */
+ * has ended. */
 static int pass_over(struct records_iter *it, int rc, mr_error *err)
 {
     mr_error behind; /* where it is the machine's, the next pull meets it again */
@@ -267,7 +260,7 @@ static int read_some(struct records_iter *it, const struct mr_pull *pull, uint32
                      mr_error *err)
 {
     size_t budget = it->head.env->budget_bytes;
-    size_t bytes_max = budget < MR_ELEMENT_BYTES_MAX ? budget : MR_ELEMENT_BYTES_MAX;
+    size_t bytes_max = MR_MIN(budget, MR_ELEMENT_BYTES_MAX);
     uint32_t rows_max = it->most > 0 && it->most < pull->rows ? it->most : pull->rows;
     int rc = MR_OK;
 
@@ -285,11 +278,9 @@ static int read_some(struct records_iter *it, const struct mr_pull *pull, uint32
     return rc < 0 ? read_failed(it, *rows, rc, err) : rc;
 }
 
-/*
- * What was read as a block. A single record that does not fit twice, as it was read and as an
+/* What was read as a block. A single record that does not fit twice, as it was read and as an
  * element, has failed; but beside others that were read with it, it was not tried: MR_OK with *@ret
- * = NULL, and it is to be read alone.
- */
+ * = NULL, and it is to be read alone. */
 static int give(struct records_iter *it, uint64_t first, uint32_t *rows, mr_block **ret,
                 mr_error *err)
 {

@@ -1,9 +1,6 @@
-/*
- * scan: a function of a state and an element gives the next state and what is delivered. Elements
+/* scan: a function of a state and an element gives the next state and what is delivered. Elements
  * go one after the other: each needs the state that the one before it left. One that fails leaves
- * the state as it was.
- */
-#include "base/base.h"
+ * the state as it was. */
 #include "element/trace.h"
 #include "engine/gather.h"
 #include "engine/ops/apply.h"

@@ -13,7 +13,6 @@
  * A block leaves when it is full or when the input has no more ready; what was drawn for it and
  * cannot go along (a tensor of another rank) waits for the next one.
  */
-#include "base/base.h"
 #include "engine/ops/ops.h"
 #include "engine/rows.h"
 
@@ -110,10 +109,8 @@ static int absorb(struct shuffle_iter *it, mr_error *err)
     return MR_OK;
 }
 
-/*
- * Fill the buffer. @more: how many rows will be taken from it in this turn. MR_OK also when the
- * input has ended.
- */
+/* Fill the buffer. @more: how many rows will be taken from it in this turn. MR_OK also when the
+ * input has ended. */
 static int fill(struct shuffle_iter *it, const struct mr_pull *pull, uint32_t more, mr_error *err)
 {
     MR_TRY(absorb(it, err));
@@ -188,8 +185,6 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
     }
     return mr_rows_out_take(&it->out, pull->rows, ret, err);
 }
-
-/* ---- state ---- */
 
 static int shuffle_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {

@@ -1,7 +1,5 @@
-/*
- * take and skip: the first elements only, or all but them. Any number below 0 is all. One that
- * fails is an element; what is skipped is nobody's element, and so is its error.
- */
+/* take and skip: the first elements only, or all but them. Any number below 0 is all. One that
+ * fails is an element; what is skipped is nobody's element, and so is its error. */
 #include "engine/ops/ops.h"
 
 #define ALL UINT64_MAX
@@ -63,7 +61,7 @@ static int take_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
     if (it->left == 0) {
         return MR_END;
     }
-    struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
+    struct mr_pull below = mr_pull_rows(pull, MR_MIN(it->left, pull->rows));
     int rc = mr_op_pull(it->head.input, &below, ret, err);
     if (it->left != ALL) {
         it->left -= rc == MR_OK ? mr_block_rows(*ret) : mr_op_has_place(rc, err) ? 1 : 0;

@@ -1,7 +1,5 @@
-/*
- * take_while: the elements before the first for which a predicate does not hold. Whether one that
- * fails would have been the first, nobody knows.
- */
+/* take_while: the elements before the first for which a predicate does not hold. Whether one that
+ * fails would have been the first, nobody knows. */
 #include "engine/ops/apply.h"
 
 struct take_while_iter {

@@ -146,7 +146,7 @@ static int slices_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
 static uint32_t rows_for(const struct tensors_iter *it, const struct mr_pull *pull)
 {
     uint32_t left = mr_block_rows(it->rows) - it->next;
-    uint32_t n = left < pull->rows ? left : pull->rows;
+    uint32_t n = MR_MIN(left, pull->rows);
 
     while (n > 1 && mr_block_row_bytes(it->rows, it->next, n) > pull->bytes) {
         n = n / 2;

@@ -1,8 +1,5 @@
-/*
- * unbatch: each element is cut along its first dimension into elements. How many one that fails
- * would have been, nobody knows.
- */
-#include "base/base.h"
+/* unbatch: each element is cut along its first dimension into elements. How many one that fails
+ * would have been, nobody knows. */
 #include "element/trace.h"
 #include "engine/gather.h"
 #include "engine/ops/ops.h"

@@ -1,8 +1,5 @@
-/*
- * unique: the first of equal elements. What was seen is kept, within the memory budget. Whether one
- * that fails was seen before, nobody knows.
- */
-#include "base/base.h"
+/* unique: the first of equal elements. What was seen is kept, within the memory budget. Whether one
+ * that fails was seen before, nobody knows. */
 #include "base/hash.h"
 #include "engine/ops/ops.h"
 

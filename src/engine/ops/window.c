@@ -5,7 +5,6 @@
  *
  * A window that an element fails in is that error.
  */
-#include "base/base.h"
 #include "element/trace.h"
 #include "engine/nested.h"
 #include "engine/ops/ops.h"
@@ -111,7 +110,7 @@ static int recharge(struct window_iter *it, mr_error *err)
  * they come. */
 static void move_on(struct window_iter *it)
 {
-    uint64_t here = it->shift < it->rows.rows ? it->shift : it->rows.rows;
+    uint64_t here = MR_MIN(it->shift, it->rows.rows);
 
     mr_gather_drop(&it->rows, here);
     it->skip = it->shift - here;
@@ -127,11 +126,9 @@ static bool is_over(const struct window_iter *it)
     return it->ended && (it->rows.rows == 0 || (it->drop_remainder && it->rows.rows < it->span));
 }
 
-/*
- * The element behind those gathered has failed, and with it all windows that reach over it: each
+/* The element behind those gathered has failed, and with it all windows that reach over it: each
  * gives the error once, so that the windows after them have the places that they would have. The
- * error of an element that is in no window is nobody's.
- */
+ * error of an element that is in no window is nobody's. */
 static int element_failed(struct window_iter *it, int rc, const mr_error *err)
 {
     if (mr_op_is_uncounted(rc, err)) { /* behind it windows begin anew */
@@ -162,10 +159,8 @@ static uint64_t seen(const struct window_iter *it)
     return it->owed * it->shift - it->skip + it->rows.rows;
 }
 
-/*
- * Is it time for the error of a window? Where the remainder is dropped, when it is certain that the
- * window is whole: its elements have come, good or bad. Those behind it may fail for ever.
- */
+/* Is it time for the error of a window? Where the remainder is dropped, when it is certain that the
+ * window is whole: its elements have come, good or bad. Those behind it may fail for ever. */
 static bool is_owed(const struct window_iter *it)
 {
     return it->owed > 0 && (!it->drop_remainder || it->ended || seen(it) >= it->span);
@@ -178,7 +173,7 @@ static void end_input(struct window_iter *it)
         uint64_t came = seen(it);
         uint64_t whole = came >= it->span ? (came - it->span) / it->shift + 1 : 0;
 
-        it->owed = whole < it->owed ? whole : it->owed;
+        it->owed = MR_MIN(whole, it->owed);
     }
 }
 
@@ -224,7 +219,7 @@ static int put_rows(struct windows *w, const mr_block *rows, mr_error *err)
 /* The window at the front. */
 static int put_window(const struct window_iter *it, struct windows *w, mr_error *err)
 {
-    uint64_t reach = it->rows.rows < it->span ? it->rows.rows : it->span;
+    uint64_t reach = MR_MIN(it->rows.rows, it->span);
     struct mr_gather picked = {0};
     int rc = mr_gather_pick(&it->rows, it->stride, (reach - 1) / it->stride + 1, &picked, err);
 

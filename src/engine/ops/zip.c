@@ -1,9 +1,7 @@
-/*
- * zip: the i-th elements of all inputs in one. Where one of them fails, the error stands for all:
+/* zip: the i-th elements of all inputs in one. Where one of them fails, the error stands for all:
  * the others are passed over, so that no element is ever put together with others of another place.
  * Behind an error that stands for an unknown number of elements there are no places: then nothing
- * more is put together.
- */
+ * more is put together. */
 #include "engine/ops/ops.h"
 
 struct zip_iter {
@@ -81,7 +79,7 @@ static int64_t shorter(int64_t a, int64_t b)
     if (a == MR_CARDINALITY_UNKNOWN || b == MR_CARDINALITY_UNKNOWN) {
         return MR_CARDINALITY_UNKNOWN;
     }
-    return a < b ? a : b;
+    return MR_MIN(a, b);
 }
 
 static int zip_infer(struct mr_infer *in, mr_error *err)
@@ -246,7 +244,7 @@ static int zip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
             it->used[i] = 0;
         }
         uint32_t left = mr_block_rows(it->waiting[i]) - it->used[i];
-        rows = left < rows ? left : rows;
+        rows = MR_MIN(left, rows);
     }
     return zip_rows(it, rows, ret, err);
 }

@@ -1,6 +1,5 @@
 /* A fused step: all its loops on one tile, then on the next. Nothing is allocated but the
  * results. */
-#include "base/base.h"
 #include "engine/program/plan.h"
 #include "ops/attr.h"
 #include "ops/tensor.h"
@@ -49,13 +48,10 @@ static bool fits(const struct mr_program *p, const struct mr_fused *f,
 static const void *address(const struct running *r, const struct mr_operand *o, uint64_t at)
 {
     switch ((enum mr_operand_kind)o->kind) {
-    case MR_OPERAND_REGISTER:
-        return r->scratch + o->index;
-    case MR_OPERAND_OUTPUT:
-        return r->outputs[o->index] + at * o->width;
+    case MR_OPERAND_REGISTER: return r->scratch + o->index;
+    case MR_OPERAND_OUTPUT: return r->outputs[o->index] + at * o->width;
     case MR_OPERAND_EXTERNAL:
-    default:
-        return r->externals[o->index] + (o->step != 0 ? at * o->width : 0);
+    default: return r->externals[o->index] + (o->step != 0 ? at * o->width : 0);
     }
 }
 

@@ -136,10 +136,8 @@ static int fill_op(struct making *m, struct mr_plan_op *op, const struct mr_fn_n
     return MR_OK;
 }
 
-/*
- * Compute once what depends on constants only. A failure is left to the run: it belongs to the
- * first element, and an empty dataset has none.
- */
+/* Compute once what depends on constants only. A failure is left to the run: it belongs to the
+ * first element, and an empty dataset has none. */
 static int fold(struct mr_program *p, struct mr_plan_op *op, mr_error *err)
 {
     struct mr_owned_column *columns;

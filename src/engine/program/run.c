@@ -1,9 +1,6 @@
-/*
- * Running a plan on a block. When row k fails, everything is run again on the rows before it:
+/* Running a plan on a block. When row k fails, everything is run again on the rows before it:
  * failures are rare, and each such round ends at an earlier row and a later operator, so there are
- * few.
- */
-#include "base/base.h"
+ * few. */
 #include "element/trace.h"
 #include "engine/program/plan.h"
 #include "ops/tensor.h"
@@ -164,17 +161,10 @@ static void bind(const struct mr_program *p, const mr_block *in, const mr_block 
         const struct mr_slot *slot = &p->slots[s];
 
         switch ((enum mr_slot_kind)slot->kind) {
-        case MR_SLOT_INPUT:
-            columns[s] = mr_block_owned_column(in, slot->index);
-            break;
-        case MR_SLOT_CAPTURE:
-            columns[s] = mr_block_owned_column(captures, slot->index);
-            break;
-        case MR_SLOT_CONSTANT:
-            columns[s] = slot->column;
-            break;
-        case MR_SLOT_RESULT:
-            break;
+        case MR_SLOT_INPUT: columns[s] = mr_block_owned_column(in, slot->index); break;
+        case MR_SLOT_CAPTURE: columns[s] = mr_block_owned_column(captures, slot->index); break;
+        case MR_SLOT_CONSTANT: columns[s] = slot->column; break;
+        case MR_SLOT_RESULT: break;
         }
     }
 }

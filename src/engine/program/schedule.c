@@ -1,9 +1,6 @@
-/*
- * Which ops run together. Groups of elementwise ops grow while their results have one shape; a
+/* Which ops run together. Groups of elementwise ops grow while their results have one shape; a
  * group becomes a step when somebody outside needs one of its results, when it is full, or at the
- * end. So a group's inputs are always computed by steps before it.
- */
-#include "base/base.h"
+ * end. So a group's inputs are always computed by steps before it. */
 #include "engine/program/plan.h"
 #include "ops/tensor.h"
 
@@ -158,8 +155,8 @@ static void place_registers(struct mr_fused *f, const struct registers *r)
     }
     traffic += scratch + 8 * f->nexternals;
     f->tile = round_down_to_power(MR_FUSED_SCRATCH_BYTES / 2 / traffic);
-    f->tile = f->tile < MR_FUSED_TILE_MIN ? MR_FUSED_TILE_MIN : f->tile;
-    f->tile = f->tile > MR_FUSED_TILE_MAX ? MR_FUSED_TILE_MAX : f->tile;
+    f->tile = MR_MAX(MR_FUSED_TILE_MIN, f->tile);
+    f->tile = MR_MIN(MR_FUSED_TILE_MAX, f->tile);
     while (f->tile * scratch > MR_FUSED_SCRATCH_BYTES) {
         f->tile /= 2; /* 32 registers of 8 bytes: 128 */
     }
@@ -351,7 +348,7 @@ static int fill_dead(struct scheduling *s, mr_error *err)
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t slot = 0; slot < p->nslots; slot++) {
             const struct slot_use *use = &s->slots[slot];
-            uint32_t at = use->last > use->maker ? use->last : use->maker;
+            uint32_t at = MR_MAX(use->last, use->maker);
 
             if (at == 0 || p->slots[slot].kind != MR_SLOT_RESULT) {
                 continue;

@@ -70,10 +70,8 @@ static bool is_of_one(int error)
     case ENONET:
     case EHOSTUNREACH:
     case ENETUNREACH:
-    case ETIMEDOUT:
-        return true;
-    default:
-        return false;
+    case ETIMEDOUT: return true;
+    default: return false;
     }
 }
 
@@ -208,8 +206,6 @@ int mr_grpc_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
     errno = error;
     return got;
 }
-
-/* ---- of a server ---- */
 
 int mr_grpc_accepts_start(struct mr_grpc_accepts *a, unsigned max, uint64_t descriptors,
                           mr_error *err)

@@ -5,12 +5,10 @@
 /* A connection attempt takes at most this long, and so does the pause between two. */
 #define MR_RECONNECT_MS 500
 
-/*
- * With gRPC's poll engine (mr_rpc_keep_forkable()) our thread looks at a connection only while
+/* With gRPC's poll engine (mr_rpc_keep_forkable()) our thread looks at a connection only while
  * something waits on it; between two calls nobody does but a backup poller, every 5 s. So a
  * channel's state is watched for as long as it lives: then a server that comes late is seen when it
- * comes. The watch ends when the channel is destroyed, and takes the rest along.
- */
+ * comes. The watch ends when the channel is destroyed, and takes the rest along. */
 static void watch_locked(struct mr_rpc_channel *ch)
 {
     grpc_connectivity_state state =
@@ -52,11 +50,9 @@ static void watch_begin(struct mr_rpc_channel *ch)
     mr_mutex_unlock(&ch->lock);
 }
 
-/*
- * Also with the poll engine, a channel that is destroyed while it connects may leak the connection
+/* Also with the poll engine, a channel that is destroyed while it connects may leak the connection
  * attempt, and with it keep gRPC open for good. An attempt ends by itself within MR_RECONNECT_MS,
- * so wait for that.
- */
+ * so wait for that. */
 static void close_watched(struct mr_rpc_channel *ch)
 {
     int64_t until = mr_now_ms() + 2 * MR_RECONNECT_MS;

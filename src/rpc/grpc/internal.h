@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "base/shares.h"
 #include "base/sync.h"
 #include "rpc/first.h"
@@ -118,12 +117,10 @@ bool mr_grpc_socket_name(const struct sockaddr_storage *at, char out[MR_GRPC_PEE
 int mr_grpc_socket_port(int fd);
 /* Is @fd such a connection? Then its peer, as gRPC names it. */
 bool mr_grpc_socket_peer(int fd, int64_t port, char out[MR_GRPC_PEER_SIZE]);
-/*
- * @fd as a duplicate, if it is the connection of @peer: gRPC may close its own at any moment, and
+/* @fd as a duplicate, if it is the connection of @peer: gRPC may close its own at any moment, and
  * the number be another connection's, so the duplicate is looked at again. Nothing else is
  * duplicated: closing a duplicate of a locked file (a database has one) gives up the lock. -1:
- * errno says why, 0 if it is none.
- */
+ * errno says why, 0 if it is none. */
 int mr_grpc_socket_hold(int fd, const char *peer, int64_t port);
 /* End the connection by connecting it to nothing, since shutdown() would leave megabytes in its
  * buffer to be read. Closes @held. False: errno says why not. */

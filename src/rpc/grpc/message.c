@@ -12,7 +12,7 @@ static void copy_out(const grpc_slice_buffer *list, size_t offset, size_t n, cha
             offset -= len;
             continue;
         }
-        size_t take = len - offset < n ? len - offset : n;
+        size_t take = MR_MIN(len - offset, n);
         memcpy(dst, GRPC_SLICE_START_PTR(list->slices[i]) + offset, take);
         dst += take;
         n -= take;

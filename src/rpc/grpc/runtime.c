@@ -80,11 +80,9 @@ static void no_log(gpr_log_func_args *args)
 {
 }
 
-/*
- * For clients. `poll`: see above. The experiments make a reader that waits for the rest of a
+/* For clients. `poll`: see above. The experiments make a reader that waits for the rest of a
  * message sleep until it is there (SO_RCVLOWAT), in place of waking for each piece: a tenth less
- * CPU for 1 MiB messages, twice the throughput at 100 MB.
- */
+ * CPU for 1 MiB messages, twice the throughput at 100 MB. */
 static const struct setting {
     const char *name;
     const char *value;

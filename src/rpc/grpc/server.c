@@ -80,7 +80,7 @@ static void on_call(struct mr_grpc_tag *tag, bool ok)
     char path[MR_NAME_BYTES_MAX + 1];
 
     size_t n = GRPC_SLICE_LENGTH(slot->details.method);
-    n = n <= MR_NAME_BYTES_MAX ? n : MR_NAME_BYTES_MAX;
+    n = MR_MIN(n, MR_NAME_BYTES_MAX);
     memcpy(path, GRPC_SLICE_START_PTR(slot->details.method), n);
     path[n] = '\0';
     grpc_call_details_destroy(&slot->details);

@@ -83,8 +83,6 @@ bool mr_grpc_socket_end(int held)
     return rc == 0;
 }
 
-/* ---- the host of a peer, as limits count it ---- */
-
 /* Whoever has an IPv6 address may as well have all of its /64, which would be as many hosts as they
  * like. */
 static void widen(char host[MR_GRPC_HOST_SIZE])

@@ -157,10 +157,8 @@ static void start_close_locked(struct mr_rpc_stream *s, grpc_byte_buffer *reply)
     grpc_slice_unref(text);
 }
 
-/*
- * gRPC keeps a reply until the caller takes it, which it need not ever do: so its host has only its
- * share of all that is kept. Before the bytes are copied.
- */
+/* gRPC keeps a reply until the caller takes it, which it need not ever do: so its host has only its
+ * share of all that is kept. Before the bytes are copied. */
 static int charge_reply(struct mr_rpc_stream *s, size_t size, mr_error *err)
 {
     if (size <= REPLY_FREE_BYTES) {

@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "base/shares.h"
 #include "base/sync.h"

@@ -15,10 +15,8 @@
 
 #include <stdbool.h>
 
-/*
- * As if the process that listens at @address had been killed: whoever called mr_rpc_acquire() for
+/* As if the process that listens at @address had been killed: whoever called mr_rpc_acquire() for
  * the server there reaches nobody any more, by that server or by channels of the same runtime, and
  * is reached by nobody. Others see broken connections, and that nothing listens there. What was
- * killed sees the same of others; it is freed as ever. false: nothing listens there.
- */
+ * killed sees the same of others; it is freed as ever. false: nothing listens there. */
 bool mr_rpc_local_kill(const char *address);

@@ -1,6 +1,5 @@
 /* A task with a pipeline of its own, for its own readers. It has no thread before the first of them
  * comes. */
-#include "base/base.h"
 #include "worker/kinds.h"
 #include "worker/serving.h"
 
@@ -21,8 +20,6 @@ static int own_init(struct mr_worker_task *t, mr_error *err)
 {
     return mr_serving_init(own_of(t), KEPT_BYTES_MAX, false, err);
 }
-
-/* ---- from the pipeline into the book ---- */
 
 /* Memory is short: one block at a time, when the one before was sent. That wakes us, whoever else
  * makes room. */
@@ -78,8 +75,6 @@ static void own_run(struct mr_worker_task *t)
 {
     mr_serving_run(own_of(t), fill);
 }
-
-/* ---- for people ---- */
 
 static void own_progress(struct mr_worker_task *t, struct mr_worker_task_progress *ret)
 {

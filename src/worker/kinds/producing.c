@@ -9,7 +9,6 @@
  * A dispatcher that gives no more splits is nobody's end: the next list of tasks says what becomes
  * of us.
  */
-#include "base/base.h"
 #include "base/log.h"
 #include "worker/kinds.h"
 

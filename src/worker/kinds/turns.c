@@ -1,9 +1,6 @@
-/*
- * A task of a coordinated job: its rows become groups (session/row_groups.h), its rounds are those
+/* A task of a coordinated job: its rows become groups (session/row_groups.h), its rounds are those
  * of the round book (session/round_book.h), and each consumer has one stream at a time. Consumers
- * hear from the dispatcher that the pipeline has failed.
- */
-#include "base/base.h"
+ * hear from the dispatcher that the pipeline has failed. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "element/frame.h"
@@ -71,7 +68,7 @@ static int turns_init(struct mr_worker_task *t, mr_error *err)
 
     MR_TRY(mr_round_book_new(rounds, KEEP_ROUNDS, &turns->book, err));
     turns->consumers = rounds->num_consumers; /* the book has checked that */
-    turns->kept_bytes = KEPT_BYTES_MAX < budget / 4 ? KEPT_BYTES_MAX : budget / 4;
+    turns->kept_bytes = MR_MIN(KEPT_BYTES_MAX, budget / 4);
     turns->places = mr_calloc(turns->consumers, sizeof turns->places[0]);
     return turns->places == NULL ? mr_error_nomem(err)
                                  : mr_row_groups_new(turns->consumers, &turns->groups, err);

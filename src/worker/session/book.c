@@ -170,7 +170,7 @@ bool mr_book_take_back(mr_book *book, uint64_t *at)
         mr_book_piece_free(book, p);
     }
     /* What of it had been sent came back, so that nobody has it. */
-    book->sent_end = book->sent_end < book->end ? book->sent_end : book->end;
+    book->sent_end = MR_MIN(book->sent_end, book->end);
     *at = book->end;
     return book->end < end;
 }
@@ -217,16 +217,16 @@ uint32_t mr_book_demand(const mr_book *book)
             uint64_t window = s->limit_elements > s->received ? s->limit_elements - s->received : 0;
             uint64_t open = open_credit(s);
 
-            credit += open < AHEAD_ROWS_MAX ? open : AHEAD_ROWS_MAX;
-            ahead += window < AHEAD_ROWS_MAX ? window : AHEAD_ROWS_MAX;
+            credit += MR_MIN(open, AHEAD_ROWS_MAX);
+            ahead += MR_MIN(window, AHEAD_ROWS_MAX);
         }
     }
     /* Beside what is asked for now, as much as clients keep asking for: when the next credit comes,
      * a whole message is ready for it, instead of rows that trickle out one by one as they are
      * made. */
-    credit = credit < AHEAD_ROWS_MAX ? credit : AHEAD_ROWS_MAX;
-    ahead = ahead < AHEAD_ROWS_MAX ? ahead : AHEAD_ROWS_MAX;
-    uint64_t allowed = credit + (ahead < AHEAD_ROWS_MIN ? AHEAD_ROWS_MIN : ahead);
+    credit = MR_MIN(credit, AHEAD_ROWS_MAX);
+    ahead = MR_MIN(ahead, AHEAD_ROWS_MAX);
+    uint64_t allowed = credit + MR_MAX(AHEAD_ROWS_MIN, ahead);
     return allowed > book->ready_rows ? (uint32_t)(allowed - book->ready_rows) : 0;
 }
 
@@ -303,7 +303,7 @@ int64_t mr_book_patience_ms(mr_book *book, bool draining, int64_t now_ms)
         book->rests_since_ms = now_ms;
     }
     int64_t left_ms = book->rests_since_ms + CLIENT_RESTS_MS - now_ms;
-    return left_ms > 0 ? left_ms : 0;
+    return MR_MAX(left_ms, 0);
 }
 
 /* ---- how it stands ---- */

@@ -87,13 +87,11 @@ bool mr_book_low(const mr_book *book);
 
 /* ---- sessions ---- */
 
-/*
- * Open or come back to session @number of @client. @resume_from: elements below it arrived. A
+/* Open or come back to session @number of @client. @resume_from: elements below it arrived. A
  * higher number than before abandons the earlier session, and has its place. MR_EABORTED: the
  * session cannot be resumed from there; MR_EEXHAUSTED: @host has too many sessions; MR_EINVAL: no
  * client counts that far. @owner is what mr_book_next() gives back, never looked at. *@ret is lent
- * until it is closed.
- */
+ * until it is closed. */
 int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t number,
                  uint64_t resume_from, void *owner, mr_book_session **ret, mr_error *err);
 /* Its connection is gone: nothing is sent until it is opened again. */

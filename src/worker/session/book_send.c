@@ -116,8 +116,8 @@ static uint32_t rows_that_fit(const struct mr_book_piece *p, uint64_t rows, uint
     uint64_t fit = bytes / each;
 
     fit = fit == 0 ? 1 : fit;
-    fit = fit < rows ? fit : rows;
-    return (uint32_t)(fit < p->rows ? fit : p->rows);
+    fit = MR_MIN(fit, rows);
+    return (uint32_t)(MR_MIN(fit, p->rows));
 }
 
 /* What goes into one message, as it fills. */
@@ -146,8 +146,7 @@ static uint32_t rows_to_take(const mr_book_session *s, const struct filling *f,
     if (f->m->n > 0 && p->bytes / p->rows > f->room) {
         return 0;
     }
-    return rows_that_fit(p, f->share < credit ? f->share : credit,
-                         f->room < credit_bytes ? f->room : credit_bytes);
+    return rows_that_fit(p, MR_MIN(f->share, credit), MR_MIN(f->room, credit_bytes));
 }
 
 /* Elements [cursor, next) again, as far as one message and the limit go. */
@@ -184,9 +183,7 @@ static void move_to_session(mr_book *book, mr_book_session *s, struct mr_book_pi
     book->ready_rows -= p->rows;
     book->ready_bytes -= p->bytes;
     p->first = s->next;
-    if (p->at + p->rows > book->sent_end) {
-        book->sent_end = p->at + p->rows;
-    }
+    book->sent_end = MR_MAX(book->sent_end, p->at + p->rows);
     TAILQ_INSERT_TAIL(&s->sent, p, link);
     s->next += p->rows;
     mr_book_note_awaited(s);
@@ -221,8 +218,8 @@ static int fill_new(mr_book *book, mr_book_session *s, uint64_t share, struct mr
         MR_TRY(add_rows(m, p->data, err));
         move_to_session(book, s, p);
         size_t cost = p->bytes + BLOCK_OVERHEAD_BYTES;
-        f.room -= cost < f.room ? cost : f.room;
-        f.share -= p->rows < f.share ? p->rows : f.share;
+        f.room -= MR_MIN(cost, f.room);
+        f.share -= MR_MIN(p->rows, f.share);
     }
     return MR_OK;
 }

@@ -31,7 +31,7 @@ int mr_book_given(mr_book_session *s, uint64_t given, mr_error *err)
             "elements below %llu given to the application, those below %llu were sent",
             (unsigned long long)given, (unsigned long long)s->cursor);
     }
-    s->given = given > s->given ? given : s->given;
+    s->given = MR_MAX(given, s->given);
     return MR_OK;
 }
 
@@ -120,7 +120,7 @@ static int acknowledge(mr_book *book, mr_book_session *s, uint64_t received, uin
                        mr_error *err)
 {
     if (received > s->received || returned > s->received) {
-        uint64_t arrived = received > returned ? received : returned;
+        uint64_t arrived = MR_MAX(received, returned);
 
         book->counts.received += arrived - s->received;
         s->received = arrived;
@@ -303,10 +303,9 @@ int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, u
                    uint64_t received, uint64_t returned, mr_error *err)
 {
     if (received > s->cursor || returned > s->cursor) {
-        return mr_error_set(err, MR_EINVAL,
-                            "elements below %llu acknowledged, those below %llu were sent",
-                            (unsigned long long)(received > returned ? received : returned),
-                            (unsigned long long)s->cursor);
+        return mr_error_set(
+            err, MR_EINVAL, "elements below %llu acknowledged, those below %llu were sent",
+            (unsigned long long)(MR_MAX(received, returned)), (unsigned long long)s->cursor);
     }
     s->answer_due = s->answer_due || limit_elements < s->limit_elements;
     s->limit_elements = limit_elements;
@@ -314,11 +313,9 @@ int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, u
     return acknowledge(book, s, received, returned, err);
 }
 
-/* ---- clients that are gone ---- */
-
 bool mr_book_was_released(const mr_book *book, const char *client)
 {
-    size_t n = book->nreleased < RELEASED_MAX ? book->nreleased : RELEASED_MAX;
+    size_t n = MR_MIN(book->nreleased, RELEASED_MAX);
 
     for (size_t i = 0; i < n; i++) {
         if (strcmp(book->released[i], client) == 0) {

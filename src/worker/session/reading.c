@@ -1,7 +1,5 @@
 #include "worker/session/reading.h"
 
-/* ---- joining ---- */
-
 void mr_reading_init(struct mr_reading *r, mr_book *book, bool joining)
 {
     *r = (struct mr_reading){.book = book, .joining = joining, .more = true};
@@ -59,8 +57,6 @@ void mr_reading_closed(struct mr_reading *r)
     r->open = false;
 }
 
-/* ---- reading ---- */
-
 static bool is_reading(const struct mr_reading *r)
 {
     return r->open && !r->joining;
@@ -107,8 +103,6 @@ bool mr_reading_returns(struct mr_reading *r, uint64_t *upto)
     return true;
 }
 
-/* ---- how it stands ---- */
-
 bool mr_reading_stand(const struct mr_reading *r, struct mr_reading_stand *ret)
 {
     struct mr_reading_stand stand = r->before;
@@ -120,10 +114,10 @@ bool mr_reading_stand(const struct mr_reading *r, struct mr_reading_stand *ret)
     }
     mr_book_counts(r->book, &counts);
     mr_book_stand(r->book, &book);
-    stand.at = book.at > r->first ? book.at : r->first;
+    stand.at = MR_MAX(book.at, r->first);
     /* What it skipped behind that the next one will find gone, too. */
     stand.skipped += stand.at - r->before.at - book.fed;
-    stand.told = r->skipped > stand.told ? r->skipped : stand.told;
+    stand.told = MR_MAX(r->skipped, stand.told);
     stand.missing += counts.lost + counts.untaken + book.missing;
     *ret = stand;
     return true;

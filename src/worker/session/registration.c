@@ -11,8 +11,8 @@
 static uint32_t clamp_heartbeat(uint32_t ms)
 {
     ms = ms == 0 ? HEARTBEAT_DEFAULT_MS : ms;
-    ms = ms < HEARTBEAT_MIN_MS ? HEARTBEAT_MIN_MS : ms;
-    return ms > HEARTBEAT_MAX_MS ? HEARTBEAT_MAX_MS : ms;
+    ms = MR_MAX(HEARTBEAT_MIN_MS, ms);
+    return MR_MIN(HEARTBEAT_MAX_MS, ms);
 }
 
 void mr_registration_init(struct mr_registration *s, uint32_t heartbeat_ms)

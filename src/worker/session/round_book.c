@@ -47,11 +47,6 @@ struct mr_round_book {
 
 MR_AUTO_DEFINE(mr_round_book, mr_round_book_free)
 
-static uint64_t max_u64(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Spans and rounds that are kept ascend; nobody is past what was fixed, nor told of more than there
  * is. */
 __attribute__((unused)) static bool check(const mr_round_book *book)
@@ -142,7 +137,7 @@ static void begin_session(mr_round_book *book, struct consumer *consumer, uint64
     consumer->session = session;
     consumer->complete_before = book->complete;
     consumer->received = 0;
-    consumer->returned = kept < consumer->returned ? kept : consumer->returned;
+    consumer->returned = MR_MIN(kept, consumer->returned);
     consumer->stream = 0;
     consumer->from = 0;
     consumer->told_returned = 0;
@@ -172,7 +167,7 @@ int mr_round_book_assign(mr_round_book *book, const Millrace__RoundAssignment *a
     mr_free(book->spans);
     book->spans = spans;
     book->nspans = assignment->n_spans;
-    book->horizon = max_u64(book->horizon, assignment->horizon);
+    book->horizon = MR_MAX(book->horizon, assignment->horizon);
     for (uint32_t i = 0; i < book->n; i++) {
         if (assignment->sessions[i] > book->consumers[i].session) {
             begin_session(book, &book->consumers[i], assignment->sessions[i]);
@@ -229,7 +224,7 @@ static uint64_t least_returned(const mr_round_book *book)
     uint64_t least = MR_ROUND_NEVER;
 
     for (uint32_t i = 0; i < book->n; i++) {
-        least = book->consumers[i].returned < least ? book->consumers[i].returned : least;
+        least = MR_MIN(book->consumers[i].returned, least);
     }
     return least;
 }
@@ -241,10 +236,10 @@ static void note_returned(mr_round_book *book)
     uint64_t returned = least_returned(book);
 
     for (uint32_t i = 0; i < book->n; i++) {
-        complete = book->consumers[i].received < complete ? book->consumers[i].received : complete;
+        complete = MR_MIN(book->consumers[i].received, complete);
     }
-    complete = complete < book->next ? complete : book->next; /* nothing beyond what is fixed */
-    book->complete = max_u64(book->complete, complete);
+    complete = MR_MIN(complete, book->next); /* nothing beyond what is fixed */
+    book->complete = MR_MAX(book->complete, complete);
     while (book->nkept > 0 && kept_at(book, 0) < returned) {
         book->nkept--;
         book->ordinal++;
@@ -307,18 +302,16 @@ static bool has_begun(const mr_round_book *book, const struct consumer *c)
     return first < c->sent_ever && first < c->told_returned;
 }
 
-/*
- * Nobody has got past a round of this worker that was not sent: it would be dropped, and never
+/* Nobody has got past a round of this worker that was not sent: it would be dropped, and never
  * reach the true consumer. Two things cannot be known here: from the horizon on it may be another
  * worker's round by now; and a session that has not begun may find that it begins later, since
- * another worker has dropped more.
- */
+ * another worker has dropped more. */
 static int check_told(const mr_round_book *book, const struct consumer *c, const struct told *told,
                       mr_error *err)
 {
-    uint64_t from = has_begun(book, c) ? c->from : max_u64(told->from, told->returned);
-    uint64_t next = round_from(book, max_u64(c->sent_ever, from));
-    uint64_t below = max_u64(told->from, max_u64(told->received, told->returned));
+    uint64_t from = has_begun(book, c) ? c->from : MR_MAX(told->from, told->returned);
+    uint64_t next = round_from(book, MR_MAX(c->sent_ever, from));
+    uint64_t below = MR_MAX(told->from, MR_MAX(told->received, told->returned));
 
     if (below <= next || next >= book->horizon || next >= book->end_round) {
         return MR_OK;
@@ -333,12 +326,12 @@ static void take_told(mr_round_book *book, struct consumer *c, const struct told
     if (!has_begun(book, c)) {
         uint64_t next = round_from(book, c->sent_ever);
 
-        c->from = max_u64(c->from, told->returned > next ? told->returned : told->from);
+        c->from = MR_MAX(c->from, told->returned > next ? told->returned : told->from);
     }
     /* What is before its first round is of no concern to it. */
-    c->received = max_u64(c->received, max_u64(told->received, told->from));
-    c->returned = max_u64(c->returned, max_u64(told->returned, told->from));
-    c->told_returned = max_u64(c->told_returned, told->returned);
+    c->received = MR_MAX(c->received, MR_MAX(told->received, told->from));
+    c->returned = MR_MAX(c->returned, MR_MAX(told->returned, told->from));
+    c->told_returned = MR_MAX(c->told_returned, told->returned);
 }
 
 /* Whose place it is, the dispatcher says, never a consumer: any number would shut out the true
@@ -388,8 +381,8 @@ int mr_round_book_open(mr_round_book *book, const Millrace__RoundOpen *open, uin
     consumer->told_end = false;
     /* What it has: the streams before may have lost messages either way. */
     take_told(book, consumer, &told);
-    consumer->sent = max_u64(open->received_below, open->from_round);
-    consumer->sent_ever = max_u64(consumer->sent_ever, consumer->sent);
+    consumer->sent = MR_MAX(open->received_below, open->from_round);
+    consumer->sent_ever = MR_MAX(consumer->sent_ever, consumer->sent);
     note_returned(book);
     return MR_OK;
 }
@@ -412,8 +405,8 @@ int mr_round_book_tell(mr_round_book *book, uint32_t consumer, uint64_t stream,
     MR_TRY(check_told(book, c, &told, err));
     c->limit = limit_round;
     take_told(book, c, &told);
-    c->sent = max_u64(c->sent, received_below);
-    c->sent_ever = max_u64(c->sent_ever, c->sent);
+    c->sent = MR_MAX(c->sent, received_below);
+    c->sent_ever = MR_MAX(c->sent_ever, c->sent);
     note_returned(book);
     return MR_OK;
 }
@@ -441,7 +434,7 @@ void mr_round_book_sent(mr_round_book *book, uint32_t consumer, uint64_t round)
     struct consumer *c = &book->consumers[consumer];
 
     c->sent = round + 1;
-    c->sent_ever = max_u64(c->sent_ever, c->sent);
+    c->sent_ever = MR_MAX(c->sent_ever, c->sent);
 }
 
 bool mr_round_book_has_news(const mr_round_book *book, uint32_t consumer)

@@ -61,13 +61,11 @@ bool mr_round_book_over(const mr_round_book *book, uint64_t *end_round);
 
 /* ---- consumers ---- */
 
-/*
- * A stream of a consumer begins: its answer, at once, is what mr_round_book_header() says. @stream
+/* A stream of a consumer begins: its answer, at once, is what mr_round_book_header() says. @stream
  * is the caller's number for it, growing; an earlier stream of the same consumer is to be closed
  * (mr_round_book_is_current() says so). MR_EINVAL: no such consumer, or it says that it has what
  * was never sent. MR_EPRECOND: another process has its place. MR_EUNAVAIL: no assignment has named
- * that session yet.
- */
+ * that session yet. */
 int mr_round_book_open(mr_round_book *book, const Millrace__RoundOpen *open, uint64_t stream,
                        mr_error *err);
 /* False: a later stream or session has taken over; close this one with MR_EPRECOND "another process

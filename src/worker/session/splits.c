@@ -11,12 +11,10 @@ MR_AUTO_DEFINE(mr_splits, mr_splits_free)
 #define PIECES_PER_GRANT 4u
 /* What one grant is to last. */
 #define GRANT_MS 2000u
-/*
- * Taken for the time that passed before the first measurement, so that a burst at the start
+/* Taken for the time that passed before the first measurement, so that a burst at the start
  * (everything an interleave opens at once) does not count for much: half as long after each grant,
  * down to a 64th, since a burst ends and a rate does not. By ever longer grants a fast reader comes
- * to its 2 s in five of them.
- */
+ * to its 2 s in five of them. */
 #define RATE_PRIOR_MS 1000u
 #define RATE_PRIOR_HALVINGS 6u
 /* After so long older measurements count half. */
@@ -250,7 +248,7 @@ static uint64_t wanted_splits(const struct provider *p, int64_t now_ms)
         return 0;
     }
     /* p->seq is that of this request */
-    uint64_t grants = p->seq < RATE_PRIOR_HALVINGS + 2 ? p->seq : RATE_PRIOR_HALVINGS + 2;
+    uint64_t grants = MR_MIN(p->seq, RATE_PRIOR_HALVINGS + 2);
     uint64_t prior = RATE_PRIOR_MS >> (grants > 2 ? grants - 2 : 0);
     uint64_t ms = (uint64_t)(now_ms - p->since_ms) + prior;
     uint64_t want =
@@ -264,7 +262,7 @@ static void take_piece(struct provider *p, struct mr_range *ret, mr_origin **ori
     struct stretch *head = &p->queue[0];
     uint64_t piece = p->grant < PIECES_PER_GRANT ? 1 : p->grant / PIECES_PER_GRANT;
 
-    piece = piece < head->range.count ? piece : head->range.count;
+    piece = MR_MIN(piece, head->range.count);
     *ret = (struct mr_range){.first = head->range.first, .count = piece};
     *origin = mr_origin_ref(head->origin);
     head->range.first += piece;
@@ -338,7 +336,7 @@ static bool is_before(const struct stretch *s, const Millrace__GivenBackRange *b
 /* The last ones of the queue, in order of place. */
 static void list_back(const struct provider *p, struct mr_split_request *req)
 {
-    size_t n = p->n < MR_SPLITS_BACK_MAX ? p->n : MR_SPLITS_BACK_MAX;
+    size_t n = MR_MIN(p->n, MR_SPLITS_BACK_MAX);
 
     for (size_t i = 0; i < n; i++) {
         const struct stretch *s = &p->queue[p->n - n + i];
