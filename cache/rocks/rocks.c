@@ -57,7 +57,7 @@ static rocksdb_options_t *new_options(uint64_t log_memory_bytes, uint32_t logs_m
     /* The log's writer flushes; RocksDB must not by itself, and must never make a writer wait. */
     rocksdb_options_set_write_buffer_size(o, (size_t)(4 * log_memory_bytes));
     rocksdb_options_set_max_write_buffer_number(o, 8);
-    rocksdb_options_set_max_background_flushes(o, (int)(MR_MIN(logs_max, FLUSH_THREADS_MAX)));
+    rocksdb_options_set_max_background_flushes(o, (int)MR_MIN(logs_max, FLUSH_THREADS_MAX));
     rocksdb_options_set_max_background_compactions(o, 1);
 
     /* Readers go through a file from its start to its end: let the kernel read ahead. */

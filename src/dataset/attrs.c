@@ -105,7 +105,7 @@ static int check_attr(const struct mr_attr *a, mr_error *err)
 static bool copy_attr(struct mr_attr *to, const struct mr_attr *from)
 {
     size_t ints = from->kind == MR_ATTR_SHAPE || from->kind == MR_ATTR_INTS
-                      ? (size_t)(MR_MAX(from->count, 0))
+                      ? (size_t)MR_MAX(from->count, 0)
                       : 0;
 
     to->kind = from->kind;

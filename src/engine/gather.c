@@ -134,7 +134,7 @@ int mr_gather_pick(const struct mr_gather *g, uint64_t step, uint64_t n, struct 
 
         while (n > 0 && next < begin + p->count && rc == MR_OK) {
             uint64_t left = begin + p->count - next;
-            uint32_t count = step > 1 ? 1 : (uint32_t)(MR_MIN(n, left));
+            uint32_t count = step > 1 ? 1 : (uint32_t)MR_MIN(n, left);
 
             rc = mr_gather_add(to, p->block, p->first + (uint32_t)(next - begin), count, err);
             n -= count;

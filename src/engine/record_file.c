@@ -19,7 +19,7 @@ int mr_file_compression_parse(const char *s, size_t size, enum mr_file_compressi
     }
     return mr_error_set(err, MR_EINVAL,
                         "'%.*s' is not a compression: \"\", \"GZIP\" and \"ZLIB\" are",
-                        (int)(MR_MIN(size, 32)), s);
+                        (int)MR_MIN(size, 32), s);
 }
 
 static int start_inflate(struct mr_record_file *f, mr_error *err)

@@ -117,7 +117,7 @@ static uint32_t rows_that_fit(const struct mr_book_piece *p, uint64_t rows, uint
 
     fit = fit == 0 ? 1 : fit;
     fit = MR_MIN(fit, rows);
-    return (uint32_t)(MR_MIN(fit, p->rows));
+    return (uint32_t)MR_MIN(fit, p->rows);
 }
 
 /* What goes into one message, as it fills. */

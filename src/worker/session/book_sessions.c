@@ -305,7 +305,7 @@ int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, u
     if (received > s->cursor || returned > s->cursor) {
         return mr_error_set(
             err, MR_EINVAL, "elements below %llu acknowledged, those below %llu were sent",
-            (unsigned long long)(MR_MAX(received, returned)), (unsigned long long)s->cursor);
+            (unsigned long long)MR_MAX(received, returned), (unsigned long long)s->cursor);
     }
     s->answer_due = s->answer_due || limit_elements < s->limit_elements;
     s->limit_elements = limit_elements;
