@@ -5,6 +5,7 @@
 
 /* A log in memory takes chunks of an eighth of its bytes. */
 #define CHUNKS_PER_WINDOW 8u
+#define RETRY_DOUBLINGS_MAX 6u /* of the time until a chain in memory looks for a disk */
 
 /* ---- life ---- */
 
@@ -67,6 +68,12 @@ static int open_in_memory(mr_chain *p, uint64_t chunk, struct mr_chain_segment *
     return MR_OK;
 }
 
+/* The more often the disk has failed, the later it is looked for. */
+static int64_t retry_after_ms(const mr_chain *p)
+{
+    return mr_windows_retry_ms(p->windows) * (1 << MR_MIN(p->losses - 1, RETRY_DOUBLINGS_MAX));
+}
+
 /* Said once as long as it lasts: what follows is of the same kind. */
 static void note_degraded_locked(mr_chain *p, const mr_error *why)
 {
@@ -74,8 +81,9 @@ static void note_degraded_locked(mr_chain *p, const mr_error *why)
         return;
     }
     (void)snprintf(p->degraded, sizeof p->degraded, "%s", why->message);
+    p->losses++;
     /* For an element that is too large there is no room on disk later, either. */
-    p->retry_ms = why->code == MR_EINVAL ? 0 : mr_now_ms() + mr_windows_retry_ms(p->windows);
+    p->retry_ms = why->code == MR_EINVAL ? 0 : mr_now_ms() + retry_after_ms(p);
     mr_windows_degraded(p->windows, why);
     mr_log(MR_LOG_WARN,
            "a shared production has lost its window on disk, what follows is in memory only",
@@ -89,10 +97,10 @@ static int open_first(mr_chain *p, bool (*make_room)(void *ctx), void *ctx, mr_e
     int rc;
 
     do {
-        rc = mr_windows_open(p->windows, p->id, &p->segments[0].log, &why);
+        rc = mr_windows_open(p->windows, p->id, &MR_CHAIN_LOG(p, 0).log, &why);
     } while (rc == MR_EEXHAUSTED && make_room != NULL && make_room(ctx));
     if (rc < 0) {
-        rc = open_in_memory(p, 0, &p->segments[0], err);
+        rc = open_in_memory(p, 0, &MR_CHAIN_LOG(p, 0), err);
         if (rc == MR_OK) {
             note_degraded_locked(p, &why);
         }
@@ -134,7 +142,7 @@ void mr_chain_close(mr_chain *p)
     mr_mutex_unlock(&p->lock);
     /* There will be no other log. */
     for (uint32_t i = p->retired; i < p->n; i++) {
-        close_segment(p, &p->segments[i]);
+        close_segment(p, &MR_CHAIN_LOG(p, i));
     }
     if (p->degraded[0] != '\0') {
         mr_windows_restored(p->windows);
@@ -156,7 +164,7 @@ void mr_chain_cancel(mr_chain *p)
     MR_LOCK(&p->lock);
     p->cancelled = true;
     for (uint32_t i = p->retired; i < p->n && !p->closed; i++) {
-        mr_cache_log_cancel(p->segments[i].log);
+        mr_cache_log_cancel(MR_CHAIN_LOG(p, i).log);
     }
 }
 
@@ -179,13 +187,14 @@ __attribute__((unused)) static bool check_locked(const mr_chain *p)
     const mr_chain_reader *r;
 
     for (uint32_t i = p->retired + 1; i < p->n; i++) {
-        if (p->segments[i].base < p->segments[i - 1].base || p->segments[i].log == NULL) {
+        if (MR_CHAIN_LOG(p, i).base < MR_CHAIN_LOG(p, i - 1).base ||
+            MR_CHAIN_LOG(p, i).log == NULL) {
             return false;
         }
     }
     LIST_FOREACH(r, &p->readers, link) {
         for (uint32_t i = r->joined; i < p->n; i++) {
-            if (r->in[i] == NULL) {
+            if (MR_CHAIN_IN(r, i) == NULL) {
                 return false;
             }
         }
@@ -193,7 +202,7 @@ __attribute__((unused)) static bool check_locked(const mr_chain *p)
             return false;
         }
     }
-    return p->retired < p->n && p->n <= MR_CHAIN_LOGS_MAX;
+    return p->retired < p->n && p->n - p->retired <= MR_CHAIN_LOGS_MAX;
 }
 
 /* ---- the chain of logs ---- */
@@ -213,10 +222,11 @@ static int extend_reader_locked(mr_chain *p, mr_chain_reader *r, mr_error *err)
 {
     uint32_t last = p->n - 1;
     uint64_t first;
-    int rc = mr_cache_reader_open(p->segments[last].log, &r->opts, &r->in[last], &first, err);
+    int rc = mr_cache_reader_open(MR_CHAIN_LOG(p, last).log, &r->opts, &MR_CHAIN_IN(r, last),
+                                  &first, err);
 
     if (rc == MR_OK && r->started) {
-        (void)mr_cache_reader_start(r->in[last]);
+        (void)mr_cache_reader_start(MR_CHAIN_IN(r, last));
     }
     return rc;
 }
@@ -228,10 +238,10 @@ static void undo_extend_locked(mr_chain *p)
 
     p->n--;
     LIST_FOREACH(r, &p->readers, link) {
-        mr_cache_reader_close(r->in[p->n]);
-        r->in[p->n] = NULL;
+        mr_cache_reader_close(MR_CHAIN_IN(r, p->n));
+        MR_CHAIN_IN(r, p->n) = NULL;
     }
-    close_segment(p, &p->segments[p->n]);
+    close_segment(p, &MR_CHAIN_LOG(p, p->n));
 }
 
 /* @next, which it takes in any case, follows the last log. All readers are there from the
@@ -242,10 +252,10 @@ static int append_log_locked(mr_chain *p, struct mr_chain_segment next, mr_error
     mr_chain_reader *r;
     int rc = MR_OK;
 
-    MR_ASSERT(p->n < MR_CHAIN_LOGS_MAX);
-    mr_cache_log_stats(p->segments[p->n - 1].log, &stats);
-    next.base = p->segments[p->n - 1].base + stats.end;
-    p->segments[p->n++] = next;
+    MR_ASSERT(p->n - p->retired < MR_CHAIN_LOGS_MAX);
+    mr_cache_log_stats(MR_CHAIN_LOG(p, p->n - 1).log, &stats);
+    next.base = MR_CHAIN_LOG(p, p->n - 1).base + stats.end;
+    MR_CHAIN_LOG(p, p->n++) = next;
     LIST_FOREACH(r, &p->readers, link) {
         rc = rc == MR_OK ? extend_reader_locked(p, r, err) : rc;
     }
@@ -264,7 +274,7 @@ static int extend_locked(mr_chain *p, uint64_t chunk, const mr_error *why, mr_er
     if (p->cancelled || p->closed) {
         return mr_error_set(err, MR_ECANCELED, "production %s is over", p->id);
     }
-    if (p->n == MR_CHAIN_LOGS_MAX) {
+    if (p->n - p->retired == MR_CHAIN_LOGS_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "production %s: %s", p->id, why->message);
     }
 
@@ -279,7 +289,7 @@ int mr_chain_fail_over(mr_chain *p, uint32_t i, int rc, mr_error *err)
     mr_error why;
 
     MR_LOCK(&p->lock);
-    if (rc == MR_ECANCELED || p->closed || !has_failed_locked(&p->segments[i], &why)) {
+    if (rc == MR_ECANCELED || p->closed || !has_failed_locked(&MR_CHAIN_LOG(p, i), &why)) {
         return rc;
     }
     if (p->ended) {
@@ -294,7 +304,7 @@ static bool is_left_locked(const mr_chain *p, uint32_t i)
     const mr_chain_reader *r;
 
     LIST_FOREACH(r, &p->readers, link) {
-        if (r->joined <= i && (r->at <= i || r->returned < p->segments[i + 1].base)) {
+        if (r->joined <= i && (r->at <= i || r->returned < MR_CHAIN_LOG(p, i + 1).base)) {
             return false;
         }
     }
@@ -310,12 +320,13 @@ static size_t take_out_locked(mr_chain *p, uint32_t i, mr_cache_reader **ret)
     LIST_FOREACH(r, &p->readers, link) {
         struct mr_cache_reader_stats stats;
 
-        if (r->in[i] != NULL) {
-            mr_cache_reader_stats(r->in[i], &stats);
-            r->past_skipped += stats.skipped + r->lost[i];
+        if (MR_CHAIN_IN(r, i) != NULL) {
+            mr_cache_reader_stats(MR_CHAIN_IN(r, i), &stats);
+            r->past_skipped += stats.skipped + MR_CHAIN_LOST(r, i);
             r->joined = i + 1;
-            ret[n++] = r->in[i];
-            r->in[i] = NULL;
+            ret[n++] = MR_CHAIN_IN(r, i);
+            MR_CHAIN_IN(r, i) = NULL;
+            MR_CHAIN_LOST(r, i) = 0;
         }
     }
     return n;
@@ -340,7 +351,7 @@ static void retire_first(mr_chain *p)
         return; /* without memory: the next time */
     }
     n = take_out_locked(p, p->retired, out);
-    struct mr_chain_segment old = p->segments[p->retired++];
+    struct mr_chain_segment old = MR_CHAIN_LOG(p, p->retired++);
     MR_ASSERT_SLOW(check_locked(p));
     mr_mutex_unlock(&p->lock);
     for (size_t i = 0; i < n; i++) {
@@ -354,11 +365,11 @@ static void retire_first(mr_chain *p)
 static bool may_return_to_disk(mr_chain *p)
 {
     MR_LOCK(&p->lock);
-    if (p->retry_ms == 0 || mr_now_ms() < p->retry_ms || p->retired + 1 < p->n ||
-        p->n >= MR_CHAIN_LOGS_MAX / 2 || p->cancelled || p->closed) {
+    if (p->retry_ms == 0 || mr_now_ms() < p->retry_ms || p->retired + 1 < p->n || p->cancelled ||
+        p->closed) {
         return false;
     }
-    p->retry_ms = mr_now_ms() + mr_windows_retry_ms(p->windows);
+    p->retry_ms = mr_now_ms() + retry_after_ms(p);
     return true;
 }
 
@@ -372,7 +383,7 @@ static void return_to_disk(mr_chain *p)
         return;
     }
     mr_mutex_lock(&p->lock);
-    mr_cache_log *before = p->segments[p->n - 1].log;
+    mr_cache_log *before = MR_CHAIN_LOG(p, p->n - 1).log;
     int rc = append_log_locked(p, next, NULL);
     if (rc == MR_OK) {
         p->degraded[0] = '\0';
@@ -393,7 +404,7 @@ static mr_cache_log *last_log(mr_chain *p, uint32_t *i)
 {
     MR_LOCK(&p->lock);
     *i = p->n - 1;
-    return p->segments[*i].log;
+    return MR_CHAIN_LOG(p, *i).log;
 }
 
 int mr_chain_wait(mr_chain *p, uint64_t *rows, mr_error *err)
@@ -464,7 +475,7 @@ static int make_room(mr_chain *p, uint32_t i, uint64_t bytes, const mr_error *wh
     mr_mutex_lock(&p->lock);
     /* Meanwhile a reader may have found that it has failed. */
     int rc = i + 1 < p->n ? MR_OK : extend_locked(p, bytes, why, err);
-    mr_cache_log *before = p->segments[i].log;
+    mr_cache_log *before = MR_CHAIN_LOG(p, i).log;
     mr_mutex_unlock(&p->lock);
     MR_TRY(rc);
     mr_cache_log_finish(before);
@@ -510,7 +521,7 @@ void mr_chain_finish(mr_chain *p, int code, const char *message)
     if (code < 0) {
         (void)mr_error_set(&p->end, code, "%s", message);
     }
-    mr_cache_log *log = p->segments[p->n - 1].log;
+    mr_cache_log *log = MR_CHAIN_LOG(p, p->n - 1).log;
     mr_mutex_unlock(&p->lock);
     mr_cache_log_finish(log);
 }
@@ -532,12 +543,12 @@ void mr_chain_stats(mr_chain *p, struct mr_chain_stats *ret)
     *ret = (struct mr_chain_stats){0};
     MR_LOCK(&p->lock);
     for (uint32_t i = p->retired; i < p->n && !p->closed; i++) {
-        mr_cache_log_stats(p->segments[i].log, &stats);
-        ret->first = p->segments[i].base + stats.head;
-        ret->end = p->segments[i].base + stats.end;
+        mr_cache_log_stats(MR_CHAIN_LOG(p, i).log, &stats);
+        ret->first = MR_CHAIN_LOG(p, i).base + stats.head;
+        ret->end = MR_CHAIN_LOG(p, i).base + stats.end;
         ret->held = stats.held;
         ret->bytes += stats.file_bytes + stats.memory_bytes;
-        ret->disk_bytes += p->segments[i].memory == NULL ? stats.file_bytes : 0;
+        ret->disk_bytes += MR_CHAIN_LOG(p, i).memory == NULL ? stats.file_bytes : 0;
     }
     if (p->closed) {
         ret->first = ret->end = p->closed_end;

@@ -8,10 +8,13 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-/* The first is on disk; each further one is there because the one before failed, or was too small
- * for an element, or because there is a disk again: that takes only the first half, so that it does
- * not take the room of the others. */
+/* Open at a time. The first is on disk; each further one is there because the one before failed, or
+ * was too small for an element, or because there is a disk again. They are numbered without end,
+ * each is in the slot of its number modulo this. */
 #define MR_CHAIN_LOGS_MAX 16u
+#define MR_CHAIN_LOG(p, i) ((p)->segments[(i) % MR_CHAIN_LOGS_MAX])
+#define MR_CHAIN_IN(r, i) ((r)->in[(i) % MR_CHAIN_LOGS_MAX])
+#define MR_CHAIN_LOST(r, i) ((r)->lost[(i) % MR_CHAIN_LOGS_MAX])
 
 struct mr_chain_segment {
     mr_cache_log *log;
@@ -48,6 +51,7 @@ struct mr_chain {
     mr_error end; /* ended: code MR_OK, or why */
     char degraded[MR_ERROR_MESSAGE_SIZE];
     int64_t retry_ms; /* degraded: when to look for a disk again; 0: not */
+    uint32_t losses;  /* of a window on disk, in its life */
     LIST_HEAD(, mr_chain_reader) readers;
     LIST_HEAD(, mr_chain_place) places;
     uint64_t nplaces;

@@ -59,7 +59,8 @@ static int join_locked(mr_chain *p, mr_chain_reader *r, const char *who, uint64_
     MR_CHECK_ALLOC(r->place, err);
     r->place->readers++;
     r->at = r->joined = p->n - 1; /* What is before it is old, or damaged. */
-    int rc = mr_cache_reader_open(p->segments[r->at].log, &r->opts, &r->in[r->at], first, err);
+    int rc = mr_cache_reader_open(MR_CHAIN_LOG(p, r->at).log, &r->opts, &MR_CHAIN_IN(r, r->at),
+                                  first, err);
     if (rc < 0) {
         leave_place_locked(p, r->place);
     }
@@ -75,7 +76,7 @@ int mr_chain_join(mr_chain *p, const char *who, const struct mr_cache_reader_opt
     r->opts = *opts;
     MR_LOCK(&p->lock);
     MR_TRY(join_locked(p, r, who, first, err));
-    *first += p->segments[r->at].base;
+    *first += MR_CHAIN_LOG(p, r->at).base;
     r->chain = mr_chain_ref(p);
     LIST_INSERT_HEAD(&p->readers, r, link);
     *ret = MR_TAKE(r);
@@ -86,16 +87,16 @@ int mr_chain_join(mr_chain *p, const char *who, const struct mr_cache_reader_opt
 static void resume_locked(mr_chain_reader *r)
 {
     const mr_chain *p = r->chain;
-    uint64_t base = p->segments[r->joined].base;
+    uint64_t base = MR_CHAIN_LOG(p, r->joined).base;
 
     r->returned = r->place->stand.at;
     r->past_skipped = r->returned < base ? base - r->returned : 0;
     for (uint32_t i = r->joined; i < p->n; i++) {
         struct mr_cache_log_stats log;
-        uint64_t from = r->returned > p->segments[i].base ? r->returned - p->segments[i].base : 0;
+        uint64_t from = r->returned - MR_MIN(r->returned, MR_CHAIN_LOG(p, i).base);
 
-        mr_cache_log_stats(p->segments[i].log, &log);
-        mr_cache_reader_resume(r->in[i], MR_MIN(from, log.end));
+        mr_cache_log_stats(MR_CHAIN_LOG(p, i).log, &log);
+        mr_cache_reader_resume(MR_CHAIN_IN(r, i), MR_MIN(from, log.end));
     }
 }
 
@@ -109,11 +110,11 @@ uint64_t mr_chain_start(mr_chain_reader *r)
         resume_locked(r);
     }
     for (uint32_t i = r->joined; i < p->n && !r->place->is_set; i++) {
-        (void)mr_cache_reader_start(r->in[i]);
+        (void)mr_cache_reader_start(MR_CHAIN_IN(r, i));
     }
     r->started = true;
-    mr_cache_reader_stats(r->in[r->joined], &stats);
-    return p->segments[r->joined].base + stats.next;
+    mr_cache_reader_stats(MR_CHAIN_IN(r, r->joined), &stats);
+    return MR_CHAIN_LOG(p, r->joined).base + stats.next;
 }
 
 void mr_chain_put_down(mr_chain_reader *r, const struct mr_reading_stand *stand)
@@ -162,7 +163,7 @@ void mr_chain_leave(mr_chain_reader *r)
     leave_place_locked(p, r->place);
     mr_mutex_unlock(&p->lock);
     for (uint32_t i = 0; i < MR_CHAIN_LOGS_MAX; i++) {
-        mr_cache_reader_close(r->in[i]);
+        mr_cache_reader_close(MR_CHAIN_IN(r, i));
     }
     mr_free(r);
     mr_chain_unref(p);
@@ -192,10 +193,10 @@ static bool next_log(mr_chain_reader *r)
     if (p->closed) {
         return false;
     }
-    mr_cache_log_stats(p->segments[r->at].log, &log);
-    mr_cache_reader_stats(r->in[r->at], &stats);
-    r->lost[r->at] = log.end - stats.next;
-    r->unreadable += r->lost[r->at];
+    mr_cache_log_stats(MR_CHAIN_LOG(p, r->at).log, &log);
+    mr_cache_reader_stats(MR_CHAIN_IN(r, r->at), &stats);
+    MR_CHAIN_LOST(r, r->at) = log.end - stats.next;
+    r->unreadable += MR_CHAIN_LOST(r, r->at);
     if (r->unreadable > 0) {
         mr_log(MR_LOG_WARN, "elements of a shared production could not be read and are skipped",
                "production", "%s", p->id, "reader", "%s", r->place->who, "elements", "%" PRIu64,
@@ -215,7 +216,7 @@ static int read_view(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, 
     for (;;) {
         uint64_t passed = 0;
         mr_error why;
-        int rc = mr_cache_reader_next(r->in[r->at], rows_max, bytes_max, ret, &why);
+        int rc = mr_cache_reader_next(MR_CHAIN_IN(r, r->at), rows_max, bytes_max, ret, &why);
 
         if (rc == MR_OK || rc == MR_TIMEOUT) {
             return rc;
@@ -225,7 +226,7 @@ static int read_view(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, 
             if (rc < 0) {
                 return mr_error_pass(err, rc, &why);
             }
-            passed = mr_cache_reader_pass(r->in[r->at]);
+            passed = mr_cache_reader_pass(MR_CHAIN_IN(r, r->at));
         }
         if (passed > 0) {
             note_unreadable(r, passed, &why);
@@ -285,9 +286,9 @@ int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max,
     uint64_t first = view->first + view->skip;
     int rc = open_view(view, ret, err);
     if (rc == MR_OK) {
-        ret->at = r->chain->segments[r->at].base + first;
+        ret->at = MR_CHAIN_LOG(r->chain, r->at).base + first;
     } else { /* Nobody has it: it comes again. */
-        (void)mr_cache_reader_rewind(r->in[r->at], first, NULL);
+        (void)mr_cache_reader_rewind(MR_CHAIN_IN(r, r->at), first, NULL);
     }
     mr_cache_view_unref(view);
     return rc;
@@ -306,9 +307,9 @@ void mr_chain_rows_free(struct mr_chain_rows *rows)
 static uint64_t index_in(const mr_chain_reader *r, uint32_t i, uint64_t index)
 {
     struct mr_cache_reader_stats stats;
-    uint64_t base = r->chain->segments[i].base;
+    uint64_t base = MR_CHAIN_LOG(r->chain, i).base;
 
-    mr_cache_reader_stats(r->in[i], &stats);
+    mr_cache_reader_stats(MR_CHAIN_IN(r, i), &stats);
     return index <= base ? 0 : MR_MIN(index - base, stats.next);
 }
 
@@ -318,7 +319,7 @@ void mr_chain_returned(mr_chain_reader *r, uint64_t upto)
     r->returned = MR_MAX(upto, r->returned);
     for (uint32_t i = r->joined; i <= r->at; i++) {
         /* It was handed out: that is all that could be wrong with it. */
-        (void)mr_cache_reader_returned(r->in[i], index_in(r, i, upto), NULL);
+        (void)mr_cache_reader_returned(MR_CHAIN_IN(r, i), index_in(r, i, upto), NULL);
     }
 }
 
@@ -331,10 +332,10 @@ void mr_chain_rewind(mr_chain_reader *r, uint64_t index)
         struct mr_cache_reader_stats stats;
         uint64_t to = index_in(r, r->at, index);
 
-        mr_cache_reader_stats(r->in[r->at], &stats);
-        r->lost[r->at] = 0;
-        (void)mr_cache_reader_rewind(r->in[r->at], MR_MAX(stats.returned, to), NULL);
-        if (r->at == r->joined || index >= p->segments[r->at].base) {
+        mr_cache_reader_stats(MR_CHAIN_IN(r, r->at), &stats);
+        MR_CHAIN_LOST(r, r->at) = 0;
+        (void)mr_cache_reader_rewind(MR_CHAIN_IN(r, r->at), MR_MAX(stats.returned, to), NULL);
+        if (r->at == r->joined || index >= MR_CHAIN_LOG(p, r->at).base) {
             return;
         }
     }
@@ -344,8 +345,8 @@ void mr_chain_set_lag(mr_chain_reader *r, enum mr_cache_lag lag)
 {
     MR_LOCK(&r->chain->lock);
     r->opts.lag = lag;
-    for (uint32_t i = r->joined; i < MR_CHAIN_LOGS_MAX && r->in[i] != NULL; i++) {
-        mr_cache_reader_set_lag(r->in[i], lag);
+    for (uint32_t i = r->joined; i < r->chain->n; i++) {
+        mr_cache_reader_set_lag(MR_CHAIN_IN(r, i), lag);
     }
 }
 
@@ -359,8 +360,8 @@ bool mr_chain_caught_up(mr_chain_reader *r)
     if (p->closed) {
         return true; /* which reading tells */
     }
-    mr_cache_reader_stats(r->in[r->at], &stats);
-    mr_cache_log_stats(p->segments[r->at].log, &log);
+    mr_cache_reader_stats(MR_CHAIN_IN(r, r->at), &stats);
+    mr_cache_log_stats(MR_CHAIN_LOG(p, r->at).log, &log);
     return r->at + 1 == p->n && stats.next == log.end;
 }
 
@@ -373,11 +374,11 @@ uint64_t mr_chain_skipped(mr_chain_reader *r)
 {
     MR_LOCK(&r->chain->lock);
     uint64_t skipped = r->past_skipped;
-    for (uint32_t i = r->joined; i < MR_CHAIN_LOGS_MAX && r->in[i] != NULL; i++) {
+    for (uint32_t i = r->joined; i < r->chain->n; i++) {
         struct mr_cache_reader_stats stats;
 
-        mr_cache_reader_stats(r->in[i], &stats);
-        skipped += stats.skipped + r->lost[i];
+        mr_cache_reader_stats(MR_CHAIN_IN(r, i), &stats);
+        skipped += stats.skipped + MR_CHAIN_LOST(r, i);
     }
     return skipped;
 }

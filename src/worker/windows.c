@@ -56,7 +56,6 @@ struct mr_windows {
 static bool is_slot(const char *name)
 {
     size_t prefix = strlen(SLOT_PREFIX);
-
     size_t digits =
         strncmp(name, SLOT_PREFIX, prefix) == 0 ? strspn(name + prefix, "0123456789") : 0;
 

@@ -26,7 +26,7 @@ struct mr_windows_options {
      * quarter of the budget */
     uint64_t memory_bytes_max;
     mr_memory *memory; /* the worker's budget, which all of it is charged to; NULL: none */
-    int64_t retry_ms;  /* how often one in memory looks for room on disk; default 30 s */
+    int64_t retry_ms;  /* how often one in memory looks for room on disk, at first; default 30 s */
 };
 
 /* Never fails for the directory's sake: that is said when a window is opened. */
