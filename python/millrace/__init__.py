@@ -17,7 +17,7 @@ nothing.
 
 from . import bitwise as bitwise, errors as errors, experimental as experimental, io as io
 from . import linalg as linalg, lookup as lookup, math as math, nn as nn, service as service
-from . import strings as strings, train as train
+from . import random as random, strings as strings, train as train
 from ._base.hints import missing_name as _missing_name
 from ._capi import ffi as _ffi
 from ._data.spec import DatasetSpec as DatasetSpec, TensorShape as TensorShape

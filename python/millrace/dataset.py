@@ -21,10 +21,12 @@ from ._datasets.order import Order
 from ._datasets.pipeline import render
 from ._datasets.reading import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from ._datasets.reading import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
+from ._datasets.resampling import resample
 from ._graph.attrs import AttrTable
 from ._graph.symbol import Symbol, current_graph, holds_symbols
 from ._ops.absent import absent
 from ._ops.arrays import where
+from ._ops.draws import numbers, seed_of
 from .dtypes import DTypeLike
 from .options import Options
 
@@ -430,11 +432,88 @@ class Dataset(Functions, Batches, Order):
             if not parts:
                 return given[0].take(0)
             attrs.block("weights", new_block(len(weights), [weights], per_row=True))
+        seed = seed_of(seed)
         if seed is not None:
             add_number(attrs, "seed", seed)
         if rerandomize_each_iteration is not None:
             add_flag(attrs, "rerandomize_each_iteration", rerandomize_each_iteration)
         return Dataset._of("sample", parts, attrs)._named("sample_from_datasets", parts)
+
+    @staticmethod
+    def random(
+        seed: int | None = None,
+        rerandomize_each_iteration: bool | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Draw numbers for ever.
+
+        Parameters
+        ----------
+        seed : int, optional
+            For what is drawn; combined with that of mr.random.set_seed. Without either it is 0, or
+            another one each time if the numbers are to differ.
+        rerandomize_each_iteration : bool, optional
+            Whether each pass has numbers of its own; by default all have the same.
+        name : str, optional
+            Accepted and ignored.
+
+        Returns
+        -------
+        Dataset
+            Of int64 scalars in [0, 2**32), without end.
+
+        Examples
+        --------
+        >>> a = list(mr.Dataset.random(seed=4).take(2))
+        >>> a == list(mr.Dataset.random(seed=4).take(2))
+        True
+        """
+        again = bool(rerandomize_each_iteration)
+        seed = seed_of(seed)
+        if seed is None and not again:
+            seed = 0
+        drawn = Dataset.counter().map(lambda _: numbers(2**32, seed, again))
+        return drawn._named("random", [])
+
+    def rejection_resample(
+        self,
+        class_func: Callable[..., Any],
+        target_dist: Any,
+        initial_dist: Any = None,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Leave elements out at random, so that classes become as frequent as they should be.
+
+        As ``tf.data.Dataset.rejection_resample``, in one pass over the elements.
+
+        Parameters
+        ----------
+        class_func : callable
+            Traced: from an element to its class, an int scalar in [0, number of classes).
+        target_dist : tensor_like of float
+            [classes]: how frequent each is to become.
+        initial_dist : tensor_like of float, optional
+            [classes]: how frequent each is. By default that is estimated as elements come by.
+        seed : int, optional
+            For what is drawn; combined with that of mr.random.set_seed.
+        name : str, optional
+            Accepted and ignored.
+
+        Returns
+        -------
+        Dataset
+            Of pairs (class, element).
+
+        Examples
+        --------
+        >>> ds = mr.Dataset.range(100).rejection_resample(
+        ...     lambda x: mr.cast(x % 10 == 0, mr.int32), [0.5, 0.5], [0.9, 0.1], seed=3)
+        >>> 10 < len(list(ds)) < 40
+        True
+        """
+        ds: Dataset = resample(self, class_func, target_dist, initial_dist, seed_of(seed))
+        return ds
 
     # ---- whole datasets ----
 
@@ -560,9 +639,6 @@ class Dataset(Functions, Batches, Order):
     # ---- not supported ----
 
     ragged_batch = absent("ragged_batch", "use padded_batch", "Dataset.")
-    rejection_resample = absent(
-        "rejection_resample", "filter by class and concatenate, or choose outside", "Dataset."
-    )
     save = absent("save", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
     snapshot = absent("snapshot", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
     sparse_batch = absent("sparse_batch", "there are no sparse tensors yet", "Dataset.")
@@ -570,7 +646,6 @@ class Dataset(Functions, Batches, Order):
         absent("from_generator", "use from_tensor_slices, or files", "Dataset.")
     )
     load = staticmethod(absent("load", "read TFRecord files with mr.TFRecordDataset", "Dataset."))
-    random = staticmethod(absent("random", "shuffle a range", "Dataset."))
 
 
 def _parse(definition: bytes, options: Options | None = None, pipeline: str = "?") -> Dataset:

@@ -33,8 +33,11 @@ struct mr_engine_iter {
 
 static int open_root(struct mr_engine_iter *it, mr_error *err)
 {
-    struct mr_op_ctx ctx = {
-        .env = &it->env, .path = MR_ROOT_PATH, .epoch = it->env.epoch, .outermost = true};
+    struct mr_op_ctx ctx = {.env = &it->env,
+                            .path = MR_ROOT_PATH,
+                            .epoch = it->env.epoch,
+                            .part = it->env.part,
+                            .outermost = true};
 
     return mr_op_open(&ctx, it->ds, &it->root, err);
 }

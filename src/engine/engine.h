@@ -72,6 +72,9 @@ struct mr_engine_options {
     uint64_t memory_budget_bytes;
     uint32_t threads;                     /* 0: cores this process may use */
     const struct mr_split_source *splits; /* NULL: read everything */
+    /* With `splits`: which of those it is that read parts of one dataset. Where elements are
+     * numbered as they come, functions draw other random numbers in each part. */
+    uint64_t part;
     /* NULL: "distribute" and "from_dataset_id" are MR_EUNIMPL */
     const struct mr_external_opener *external;
     /* Add to `epoch` how many iterators with this option @ds has had before: a loop over a dataset

@@ -62,6 +62,7 @@ int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engi
     }
     env->has_splits = true;
     env->splits = *opts->splits;
+    env->part = opts->part;
     return mr_providers_list(root, &env->providers, &env->nproviders, err);
 }
 

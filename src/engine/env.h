@@ -51,6 +51,7 @@ struct mr_map_plan {
 struct mr_env {
     uint64_t seed;
     uint64_t epoch;
+    uint64_t part;   /* mr_engine_options */
     uint64_t serial; /* of this environment in the process, from 1 */
     uint32_t threads;
     bool has_splits;

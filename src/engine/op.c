@@ -42,6 +42,7 @@ static int open_as(const struct mr_op_ctx *ctx, const mr_dataset *ds, const stru
     it->path = ctx->path;
     it->epoch = ctx->epoch;
     it->stream = ctx->stream;
+    it->part = ctx->part;
     it->partial = ctx->outermost && ctx->env->has_splits;
     int rc = op->run->open(it, ctx, err);
     if (rc == MR_EEXHAUSTED && err != NULL && (err->traits & MR_MEMORY_UNNAMED) != 0) {

@@ -63,6 +63,7 @@ struct mr_op_ctx {
     uint64_t epoch;         /* ordinal of the pass, enclosing repeats included */
     /* which element of the outer dataset this graph was made for; 0 outside of functions */
     uint64_t stream;
+    uint64_t part;        /* whose part of the elements comes by here; 0: all of them do */
     bool outermost;       /* not inside a function: splits apply */
     bool feeds_expansion; /* each element becomes a dataset further on: do not hoard */
     bool inside_split;    /* below the operator that takes the splits */
@@ -80,6 +81,7 @@ struct mr_op_iter {
     uint64_t path;
     uint64_t epoch;
     uint64_t stream;
+    uint64_t part;
     bool partial; /* sees a part of the elements: the splits that this iterator was given */
     /* set by open: elements fail here that might have been several, or none, or elsewhere */
     bool uncounts;

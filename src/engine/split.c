@@ -43,6 +43,7 @@ static int split_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     it->repetition = provider->opened++;
     mr_mutex_unlock(&ctx->env->lock);
     below.inside_split = true;
+    below.part = 0; /* elements have the numbers that they have in the whole dataset */
     return mr_op_open(&below, head->ds, &it->input, err);
 }
 

@@ -53,6 +53,7 @@ struct mr_row {
     void *state; /* from prepare(), or NULL */
     const struct mr_tensor *in;
     size_t nin;
+    const struct mr_kernel_random *random; /* `index` is of this row; MR_KERNEL_RANDOM */
 };
 
 struct mr_kernel_call {

@@ -106,14 +106,18 @@ struct rows_work {
     struct mr_input *inputs;
     struct mr_tensor *tensors; /* of one row */
     struct mr_row row;
-    struct mr_leaf_spec *specs;  /* nout: of one row */
-    struct rows_result *results; /* nout */
+    struct mr_kernel_random random; /* of that row */
+    struct mr_leaf_spec *specs;     /* nout: of one row */
+    struct rows_result *results;    /* nout */
 };
 
 static void load_row(struct rows_work *w, uint32_t r)
 {
     for (size_t i = 0; i < w->row.nin; i++) {
         w->tensors[i] = mr_input_row(&w->inputs[i], r);
+    }
+    if (w->call->random != NULL) {
+        w->random.index = w->call->random->index + r;
     }
 }
 
@@ -231,7 +235,10 @@ int mr_rows_eval(const struct mr_kernel_call *call, uint32_t rows, const struct 
     };
 
     *bad_row = 0;
-    w.row = (struct mr_row){{call->attrs, call->nattrs}, call->state, w.tensors, nin};
+    if (call->random != NULL) {
+        w.random = *call->random;
+    }
+    w.row = (struct mr_row){{call->attrs, call->nattrs}, call->state, w.tensors, nin, &w.random};
     int rc = mr_inputs_open(in, nin, rows, &w.inputs, err);
     if (rc == MR_OK) {
         rc = eval(&w, out, bad_row, err);

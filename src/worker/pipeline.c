@@ -243,6 +243,7 @@ static int open_engine(struct mr_worker_task *t, mr_error *err)
         MR_TRY(check_providers(t, ds, err));
         source = mr_split_feed_source(t->feed);
         opts.splits = &source;
+        opts.part = mr_hash64(t->id, strlen(t->id));
     }
     MR_TRY(name_holder(t, mr_engine_open(ds, &opts, &engine, err), err));
     MR_LOCK(&t->lock);

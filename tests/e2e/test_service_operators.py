@@ -39,6 +39,21 @@ def test_lines_become_buckets_of_ids_on_two_workers(make_cluster, tmp_path):
     assert sorted(got) == sorted(texts)
 
 
+def test_random_numbers_on_workers(make_cluster):
+    cluster = make_cluster(workers=2)
+    seeded = Dataset.range(40).map(lambda x: (x, mr.random.uniform([2], seed=5)))
+    there = [(int(x), u.tolist()) for x, u in seeded.apply(cluster.distribute(mr.service.ShardingPolicy.OFF))]
+    here = [(int(x), u.tolist()) for x, u in seeded]
+    assert sorted(there) == sorted(here + here)
+
+    # Where elements have no number of their own, those of two workers are not alike.
+    even = Dataset.range(200).filter(lambda x: x % 2 == 0)
+    drawn = even.map(lambda x: (x, mr.random.uniform([], seed=5)))
+    both = list(drawn.apply(cluster.distribute("distributed_epoch")))
+    assert sorted(int(x) for x, _ in both) == list(range(0, 200, 2))
+    assert len({float(u) for _, u in both}) == 100
+
+
 def test_windows_stay_on_their_side(cluster):
     windows = Dataset.range(20).window(4, 2, drop_remainder=True)
     with pytest.raises(mr.errors.InvalidArgumentError, match="is a dataset"):

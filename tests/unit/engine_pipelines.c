@@ -75,6 +75,17 @@ static mr_dataset *p_map_unordered(void)
     return map_of(make_range(0, 60, 1), fn_text, 4, false);
 }
 
+static mr_dataset *p_random(void)
+{
+    return map_of(make_one("repeat", map_of(make_range(0, 30, 1), fn_draw, 0, true), "count", 2),
+                  fn_draw, 0, true);
+}
+
+static mr_dataset *p_random_parallel(void)
+{
+    return map_of(make_range(0, 60, 1), fn_draw, 3, true);
+}
+
 static mr_function *fn_divide_5(const mr_dataset *ds)
 {
     return fn_divide(ds, 5);
@@ -362,6 +373,8 @@ const struct pipeline basic_pipelines[] = {
     {.name = "unordered map", .make = p_map_unordered, .any_order = true},
     {.name = "map that fails", .make = p_map_fails},
     {.name = "parallel map that fails", .make = p_map_fails_parallel},
+    {.name = "random numbers", .make = p_random},
+    {.name = "random numbers in a parallel map", .make = p_random_parallel},
     {.name = "filter", .make = p_filter},
     {.name = "filter that keeps nothing", .make = p_filter_none},
     {.name = "batch", .make = p_batch},

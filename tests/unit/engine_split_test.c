@@ -75,6 +75,7 @@ static struct lines read_shared(mr_dataset *ds, uint32_t workers, uint64_t grant
 
     pool_init(&pool, ds, grant);
     for (uint32_t w = 0; w < workers; w++) {
+        options.part = w + 1;
         it[w] = open_with(ds, &options);
     }
     while (live > 0 && (most == 0 || all.n < most)) {
@@ -154,6 +155,24 @@ static void a_split_of_many_is_a_run(void **state)
         lines_free(&l);
         mr_dataset_unref(ds);
     }
+}
+
+/* Elements are numbered as they come to each reader: what they draw must not be alike. */
+static void parts_draw_different_numbers(void **state)
+{
+    mr_dataset *range = make_range(0, 200, 1);
+    mr_dataset *even = make_with_function("filter", range, fn_even(range), NULL, 0);
+    mr_dataset *ds = make_with_function("map", even, fn_draw(even), NULL, 0);
+    struct lines l = read_shared(ds, 2, 3, 0);
+
+    assert_int_equal(l.n, 100);
+    for (size_t i = 0; i < l.n; i++) {
+        for (size_t k = 0; k < i; k++) {
+            assert_string_not_equal(strchr(l.text[i], ';'), strchr(l.text[k], ';'));
+        }
+    }
+    lines_free(&l);
+    mr_dataset_unref(ds);
 }
 
 static void repeated_before_the_split(void **state)
@@ -552,6 +571,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_element_once),
         cmocka_unit_test(a_split_of_many_is_a_run),
+        cmocka_unit_test(parts_draw_different_numbers),
         cmocka_unit_test(repeated_before_the_split),
         cmocka_unit_test(shuffled_and_repeated),
         cmocka_unit_test(endless_repeats_survive_empty_passes),

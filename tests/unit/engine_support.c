@@ -181,6 +181,17 @@ mr_function *fn_text(const mr_dataset *ds)
     return finish(b, out, 2);
 }
 
+mr_function *fn_draw(const mr_dataset *ds)
+{
+    int64_t scalar;
+    struct mr_attr shape = {.name = "shape", .kind = MR_ATTR_SHAPE, .ints = &scalar};
+    mr_builder *b = begin_for(ds, NULL);
+    uint32_t bounds[2] = {add_int(b, 0), add_int(b, 1000000)};
+    uint32_t out[2] = {0, add_op(b, "random_uniform", bounds, 2, &shape, 1)};
+
+    return finish(b, out, 2);
+}
+
 mr_function *fn_count_to(const mr_dataset *ds)
 {
     mr_builder *b = begin_for(ds, NULL);
@@ -342,6 +353,7 @@ mr_engine_iter *open_with(mr_dataset *ds, const struct read_options *o)
         .memory_budget_bytes = o->budget_bytes != 0 ? o->budget_bytes : 64u << 20,
         .epoch = o->epoch,
         .splits = o->splits,
+        .part = o->part,
         .external = o->external,
     };
     mr_engine_iter *it = NULL;

@@ -49,8 +49,10 @@ mr_function *finish_dataset(mr_builder *b, mr_dataset *ds);            /* frees 
 mr_function *fn_affine(const mr_dataset *ds); /* x -> 3 * x + 1 */
 mr_function *fn_even(const mr_dataset *ds);   /* x -> x % 2 == 0 */
 mr_function *fn_divide(const mr_dataset *ds,
-                       int64_t bad);            /* x -> 100 // (x - bad): fails for bad */
-mr_function *fn_text(const mr_dataset *ds);     /* x -> (x, as_string(x)) */
+                       int64_t bad);        /* x -> 100 // (x - bad): fails for bad */
+mr_function *fn_text(const mr_dataset *ds); /* x -> (x, as_string(x)) */
+/* x -> (x, a random number below 1,000,000). */
+mr_function *fn_draw(const mr_dataset *ds);
 mr_function *fn_count_to(const mr_dataset *ds); /* x -> dataset range(0, x, 1) */
 mr_function *fn_vector(const mr_dataset *ds);   /* x -> range(x % 3): a vector of x % 3 */
 
@@ -81,6 +83,7 @@ struct read_options {
     size_t budget_bytes;
     uint64_t epoch;
     const struct mr_split_source *splits;
+    uint64_t part;
     const struct mr_external_opener *external;
 };
 

@@ -105,6 +105,7 @@ static void rows_are_independent(void **state)
             for (size_t i = 0; i < now.t.nin; i++) {
                 CHECK(mr_block_slice(now.blocks[i], r, 1, &one[i], &now.err) == MR_OK);
             }
+            now.t.random.index = r;
             CHECK(test_eval(&now.t, 1, one, 0, single, &bad_row, &now.err) == MR_OK);
             for (size_t o = 0; o < now.t.nout; o++) {
                 CHECK(test_rows_equal(&out[o], ROWS, r, &single[o], 1, 0));
@@ -217,6 +218,7 @@ static void slices(void **state)
             CHECK(mr_block_slice(now.blocks[i], 2, ROWS - 2, &tail[i], &now.err) == MR_OK);
         }
         CHECK(test_eval(&now.t, ROWS, now.blocks, 0, out, &bad_row, &now.err) == MR_OK);
+        now.t.random.index = 2;
         CHECK(test_eval(&now.t, ROWS - 2, tail, 0, part, &bad_row, &now.err) == MR_OK);
         for (size_t o = 0; o < now.t.nout; o++) {
             for (uint32_t r = 2; r < ROWS; r++) {

@@ -495,6 +495,7 @@ int test_prepare(struct test_call *t, const char *kernel, const char *inputs, co
     if (t->kernel == NULL) {
         fail_msg("there is no kernel %s", kernel);
     }
+    t->random = (struct mr_kernel_random){.seed = 7, .epoch = 2, .split = 3};
     t->nin = test_parse_inputs(inputs, parsed);
     for (size_t i = 0; i < t->nin; i++) {
         t->in[i] = parsed[i].spec;
@@ -516,6 +517,7 @@ int test_eval(struct test_call *t, uint32_t rows, mr_block *const *blocks, uint3
         columns[i] = mr_block_owned_column(blocks[i], 0);
         in[i] = (struct mr_kernel_in){&columns[i], (broadcast & (1u << i)) != 0};
     }
+    t->call.random = &t->random;
     *bad_row = 0;
     return t->kernel->eval(&t->call, rows, in, t->nin, out, t->nout, bad_row, err);
 }

@@ -66,6 +66,7 @@ struct test_call {
     struct mr_leaf_spec out[TEST_OUTPUTS_MAX];
     size_t nout;
     struct mr_kernel_call call;
+    struct mr_kernel_random random; /* what the call draws from: `index` is the test's */
 };
 
 /* Look up, parse and infer. Returns infer's code. */

@@ -75,7 +75,7 @@ _NUMPY = {
 def _places(name: str) -> list[str]:
     """Where in the package a public @name is: "mr.sqrt", "mr.math.log1p"."""
     package = sys.modules["millrace"]
-    names = ("math", "bitwise", "linalg", "nn", "strings", "io", "experimental")
+    names = ("math", "bitwise", "linalg", "nn", "strings", "random", "io", "experimental")
     return [
         "mr" + module.__name__.removeprefix("millrace") + "." + name
         for module in [package, *(getattr(package, n) for n in names)]
@@ -127,7 +127,7 @@ _MISSING = {
         "CsvDataset": _csv,
         "make_csv_dataset": _csv,
         "SqlDataset": "read the rows into tensors and use Dataset.from_tensor_slices",
-        "RandomDataset": "shuffle a range",
+        "RandomDataset": "mr.Dataset.random",
         "assert_cardinality": "Dataset.cardinality says what is known, and mr.service counts at "
         "the end",
         "dense_to_ragged_batch": _ragged,
@@ -248,7 +248,6 @@ class Draws:
             warn(
                 f"the function given to {what} drew random numbers (numpy.random or random): it "
                 "is called once, to be recorded, so they are the same for all elements. "
-                "Functions draw nothing here: zip with numbers that are drawn, such as "
-                "mr.Dataset.range(n).repeat().shuffle(n) (there is no mr.random)",
+                "Draw with mr.random inside of it",
                 UserWarning,
             )

@@ -7,6 +7,7 @@ from typing import Any, Self
 from .. import errors
 from .._graph.attrs import AttrTable
 from .._graph.symbol import Symbol
+from .._ops.draws import seed_of
 from .arguments import IntLike, add_flag, add_number
 from .base import DatasetBase
 
@@ -53,7 +54,7 @@ class Order(DatasetBase):
             How many elements the buffer holds. mr.UNKNOWN_CARDINALITY: all of them, so that
             ``ds.shuffle(ds.cardinality())`` does what it says.
         seed : int, optional
-            For what is drawn.
+            For what is drawn; combined with that of mr.random.set_seed.
         reshuffle_each_iteration : bool, default True
             Whether each pass has an order of its own. If not, all passes have one order, which is
             the dataset's where no `seed` is given: the elements of ``ds.take(n)`` are those that
@@ -72,6 +73,7 @@ class Order(DatasetBase):
         [0, 1, 2, 3, 4]
         """
         attrs = add_number(AttrTable(), "buffer_size", buffer_size)
+        seed = seed_of(seed)
         if seed is not None:
             add_number(attrs, "seed", seed)
         reshuffle = True if reshuffle_each_iteration is None else reshuffle_each_iteration

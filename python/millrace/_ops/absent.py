@@ -52,8 +52,21 @@ read_file = absent(
     "one size with mr.FixedLengthRecordDataset",
 )
 
-missing_modules = {
-    "image": "images are arrays to mr.* operators; " + _decoded,
-    "random": "functions draw nothing: zip with numbers that are drawn, such as "
-    "mr.Dataset.range(n).repeat().shuffle(n), or draw behind the iterator",
-}
+_counted = (
+    "mr.random.uniform, normal, truncated_normal, categorical and shuffle, and their stateless_ "
+    "forms, are"
+)
+gamma = absent("gamma", _counted)
+poisson = absent("poisson", _counted)
+stateless_binomial = absent("stateless_binomial", _counted)
+stateless_gamma = absent("stateless_gamma", _counted)
+stateless_poisson = absent("stateless_poisson", _counted)
+_no_state = (
+    "nothing has a state that draws change; use mr.random.uniform(...) in the function, or "
+    "mr.random.stateless_uniform with a seed from the element (Dataset.enumerate, mr.random.fold_in)"
+)
+create_rng_state = absent("create_rng_state", _no_state)
+get_global_generator = absent("get_global_generator", _no_state)
+random_generator = absent("Generator", _no_state)
+
+missing_modules = {"image": "images are arrays to mr.* operators; " + _decoded}

@@ -85,20 +85,64 @@ def documented(kind: tuple[str, str]) -> Callable[[F], F]:
 
     def complete(function: F) -> F:
         first = next(iter(inspect.signature(function).parameters))
-        text, _, example = inspect.cleandoc(function.__doc__ or "").partition("\n\n>>>")
         parameters, returns = (part.format(first=first) for part in kind)
-        function.__doc__ = (
-            "\n\n".join(
-                [
-                    text,
-                    parameters,
-                    _RETURNS.format(returns=returns),
-                    _RAISES,
-                    f"Examples\n--------\n>>>{example}",
-                ]
-            )
-            + "\n"
-        )
+        _complete(function, parameters, _RETURNS.format(returns=returns), _RAISES)
         return function
 
     return complete
+
+
+def _complete(function: Any, *sections: str) -> None:
+    """Put @sections between the summary and the example of @function's docstring."""
+    text, _, example = inspect.cleandoc(function.__doc__ or "").partition("\n\n>>>")
+    parts = [text, *sections, f"Examples\n--------\n>>>{example}"]
+    function.__doc__ = "\n\n".join(parts) + "\n"
+
+
+_OWN_SEED = """seed : int, optional
+    Operators of one seed draw the same. Without one, each draws its own: mr.random.set_seed."""
+
+_OF_DRAWS = {
+    "shape": """shape : sequence of int, or tensor_like of int
+    Of the result.""",
+    "seed": """seed : tensor_like of int
+    Two numbers, int32 or int64.""",
+    "minval": """minval : tensor_like, default 0
+    The smallest value. None, with maxval=None: all values of an integer dtype.""",
+    "maxval": """maxval : tensor_like, optional
+    Above the largest value. Of floats 1 by default; of integers it must be given.""",
+    "mean": """mean : tensor_like, default 0.0
+    The mean.""",
+    "stddev": """stddev : tensor_like, default 1.0
+    The standard deviation.""",
+    "dtype": """dtype : dtype_like, optional
+    Of the result: a float dtype; where bounds are given also int32, int64, uint32 and uint64; of
+    classes int64 or int32.""",
+    "value": """value : tensor_like
+    Of any dtype.""",
+    "logits": """logits : tensor_like of float
+    [batch, classes]: logarithms of probabilities, up to a constant.""",
+    "num_samples": """num_samples : int
+    How many are drawn a row.""",
+    "num": """num : int, default 2
+    How many.""",
+    "data": """data : tensor_like of int
+    A scalar.""",
+    "alg": """alg : str, default "auto_select"
+    Accepted and ignored: it is always Philox.""",
+    "name": """name : str, optional
+    Accepted and ignored.""",
+}
+
+
+def drawn(function: F) -> F:
+    """As documented(), for functions that draw random numbers."""
+    parameters = inspect.signature(function).parameters
+    own = parameters.get("seed")
+    texts = dict(_OF_DRAWS)
+    if own is not None and own.default is None:
+        texts["seed"] = _OWN_SEED
+    listed = "\n".join(texts[name] for name in parameters)
+    returns = _RETURNS.format(returns="What was drawn.")
+    _complete(function, f"Parameters\n----------\n{listed}", returns, _RAISES)
+    return function

@@ -4,8 +4,9 @@ int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_func
                   mr_program *program, mr_error *err)
 {
     a->program = program;
-    a->random = (struct mr_kernel_random){
-        .seed = mr_mix64(it->env->seed ^ it->path), .epoch = it->epoch, .split = it->stream};
+    a->random = (struct mr_kernel_random){.seed = mr_mix64(it->env->seed ^ it->path),
+                                          .epoch = it->epoch,
+                                          .split = it->stream ^ it->part};
     return mr_op_captures(it, fn, &a->captures, err);
 }
 

@@ -278,6 +278,7 @@ static int open_again(struct cache_iter *it, mr_error *err)
                             .path = mr_op_child_path(head->path, 0),
                             .epoch = head->epoch,
                             .stream = head->stream,
+                            .part = head->part,
                             .outermost = it->kept != NULL};
 
     return mr_op_open(&ctx, head->ds->inputs[0], &it->input, err);

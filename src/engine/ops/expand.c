@@ -38,6 +38,7 @@ static int open_inner(struct mr_expander *e, struct mr_bound *bound, uint64_t st
                          UINT64_C(0x66756e6374696f6e)), /* "function": apart from all inputs */
         .epoch = e->head->epoch,
         .stream = stream,
+        .part = e->head->part,
     };
 
     return mr_op_open(&ctx, e->expansion->fn->dataset, ret, err);
