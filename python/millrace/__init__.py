@@ -15,8 +15,15 @@ tensors, elsewhere NumPy arrays. The argument `name`, which TensorFlow has every
 nothing.
 """
 
-from . import bitwise as bitwise, errors as errors, experimental as experimental, io as io
-from . import linalg as linalg, lookup as lookup, math as math, nn as nn, service as service
+from . import bitwise as bitwise, errors as errors, experimental as experimental, image as image
+from . import (
+    io as io,
+    linalg as linalg,
+    lookup as lookup,
+    math as math,
+    nn as nn,
+    service as service,
+)
 from . import random as random, strings as strings, train as train
 from ._base.hints import missing_name as _missing_name
 from ._capi import ffi as _ffi
@@ -31,7 +38,6 @@ from ._ops.absent import (
     case as case,
     cond as cond,
     map_fn as map_fn,
-    missing_modules as _missing_modules,
     numpy_function as numpy_function,
     py_function as py_function,
     switch_case as switch_case,
@@ -160,4 +166,4 @@ def version() -> str:
     return f"millrace {__version__}, libmillrace {library} ({_ffi.library_path})"
 
 
-__getattr__ = _missing_name(__name__, _missing_modules)
+__getattr__ = _missing_name(__name__)

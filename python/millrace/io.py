@@ -1,4 +1,4 @@
-"""Mirrors tf.io: TFRecord files, tf.Example, raw bytes."""
+"""Mirrors tf.io: TFRecord files, tf.Example, raw bytes, images, whole files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,18 @@ from ._graph.attrs import AttrTable
 from ._graph.literals import to_array
 from ._graph.symbol import TensorLike
 from ._graph.tensor import apply
-from ._ops.absent import (
+from ._ops.absent import decode_gif as decode_gif
+from ._ops.codecs import (
+    decode_and_crop_jpeg as decode_and_crop_jpeg,
+    decode_bmp as decode_bmp,
     decode_image as decode_image,
     decode_jpeg as decode_jpeg,
     decode_png as decode_png,
+    decode_webp as decode_webp,
+    encode_jpeg as encode_jpeg,
+    encode_png as encode_png,
+    extract_jpeg_shape as extract_jpeg_shape,
+    is_jpeg as is_jpeg,
     read_file as read_file,
 )
 from ._ops.text import decode_raw as decode_raw
@@ -37,10 +45,18 @@ __all__ = [
     "TFRecordOptions",
     "TFRecordWriter",
     "VarLenFeature",
+    "decode_and_crop_jpeg",
+    "decode_bmp",
+    "decode_gif",
     "decode_image",
     "decode_jpeg",
     "decode_png",
     "decode_raw",
+    "decode_webp",
+    "encode_jpeg",
+    "encode_png",
+    "extract_jpeg_shape",
+    "is_jpeg",
     "parse_example",
     "parse_single_example",
     "read_file",

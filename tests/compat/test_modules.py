@@ -20,7 +20,7 @@ LAYERS = [
     ["_data"],
     ["_graph"],
     ["_ops"],
-    ["bitwise", "io", "linalg", "lookup", "math", "nn", "random", "strings", "train"],
+    ["bitwise", "image", "io", "linalg", "lookup", "math", "nn", "random", "strings", "train"],
     ["_datasets"],
     ["dataset"],
     ["_files", "_service"],

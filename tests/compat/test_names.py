@@ -152,13 +152,6 @@ def test_every_listed_difference_is_a_name_or_a_topic_of_the_file():
             ), f"{name} is 'same' and yet has a row of differences"
 
 
-def test_modules_that_are_missing_say_what_to_use():
-    with pytest.raises(AttributeError, match="'image'.*decoded pixels"):
-        mr.image.resize
-    with pytest.raises(AttributeError, match="'no_such_name'$"):
-        mr.no_such_name
-
-
 @pytest.mark.parametrize(
     "name,hint",
     [

@@ -42,7 +42,10 @@ def test_lines_become_buckets_of_ids_on_two_workers(make_cluster, tmp_path):
 def test_random_numbers_on_workers(make_cluster):
     cluster = make_cluster(workers=2)
     seeded = Dataset.range(40).map(lambda x: (x, mr.random.uniform([2], seed=5)))
-    there = [(int(x), u.tolist()) for x, u in seeded.apply(cluster.distribute(mr.service.ShardingPolicy.OFF))]
+    there = [
+        (int(x), u.tolist())
+        for x, u in seeded.apply(cluster.distribute(mr.service.ShardingPolicy.OFF))
+    ]
     here = [(int(x), u.tolist()) for x, u in seeded]
     assert sorted(there) == sorted(here + here)
 

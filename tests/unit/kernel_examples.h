@@ -3,7 +3,7 @@
  * a letter differs from row to row, the same letter being the same number within a row; {low,high}
  * bounds the random values, ends included. Attributes: name=3, name=[1,2] (INTS), name=<2,-1>
  * (SHAPE), name=:int32 (DTYPE), name=true (BOOL), name="x" (BYTES), name=("a","b") (STRINGS). The
- * dtype "example" is a string that holds a tf.Example, "decimal" one that holds a number. `bad` is
+ * dtypes "example", "decimal", "image" and "path" are strings that hold what enum test_content says. `bad` is
  * a set of inputs that infer must refuse (NULL: there is none).
  */
 #pragma once
@@ -256,4 +256,13 @@ static const struct kernel_example kernel_examples[] = {
      "int32[2,4] int32[2]"},
     {"stateless_seeds", "int64[2]", "num=3", "int64[3]"},
     {"stateless_seeds", "int32[2] int64[]", "", "int32[2] float32[]"},
+    {"decode_image", "image[]", "", "string[2]"},
+    {"decode_image", "image[]{1,5}", "format=\"JPEG\" channels=1 dtype=:uint16", "int32[]"},
+    {"decode_image", "image[]{2,2}", "channels=4 dtype=:float32 ratio=2", "string[] int32[3]"},
+    {"image_shape", "image[]", "dtype=:int64", "string[1]"},
+    {"encode_jpeg", "uint8[4,3,1]{1,5}", "quality=50 progressive=true", "float32[2,2,3]"},
+    {"encode_jpeg", "uint8[3,2,3]", "chroma_downsampling=false optimize_size=true", "uint8[2,2]"},
+    {"encode_png", "uint16[3,2,4]", "compression=9", "int32[2,2,3]"},
+    {"encode_png", "uint8[2,2,2]", "", "uint8[3]"},
+    {"read_file", "path[]", "", "string[2]"},
 };

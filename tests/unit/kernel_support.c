@@ -1,6 +1,7 @@
 #include "kernel_support.h"
 
 #include "base/rng.h"
+#include "image/image.h"
 #include "ops/attr.h"
 #include "ops/half.h"
 
@@ -25,14 +26,29 @@ mr_dtype test_dtype(const char *name, size_t len)
     return MR_DTYPE_NONE;
 }
 
+static enum test_content content_of(const char *name, size_t len)
+{
+    static const char *const names[] = {[CONTENT_WORD] = "",
+                                        [CONTENT_EXAMPLE] = "example",
+                                        [CONTENT_DECIMAL] = "decimal",
+                                        [CONTENT_IMAGE] = "image",
+                                        [CONTENT_PATH] = "path"};
+
+    for (size_t i = 1; i < sizeof names / sizeof names[0]; i++) {
+        if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) {
+            return (enum test_content)i;
+        }
+    }
+    return CONTENT_WORD;
+}
+
 static const char *parse_input(const char *p, struct test_input *ret)
 {
     size_t len = strcspn(p, "[");
 
     memset(ret, 0, sizeof *ret);
-    ret->example = len == 7 && memcmp(p, "example", 7) == 0;
-    ret->decimal = len == 7 && memcmp(p, "decimal", 7) == 0;
-    ret->spec.dtype = (uint8_t)(ret->example || ret->decimal ? MR_STRING : test_dtype(p, len));
+    ret->content = content_of(p, len);
+    ret->spec.dtype = (uint8_t)(ret->content != CONTENT_WORD ? MR_STRING : test_dtype(p, len));
     ret->low = (MR_SET(ret->spec.dtype) & (MR_SET_SIGNED | MR_SET_FLOATS)) != 0 ? -5 : 0;
     ret->high = ret->spec.dtype == MR_BOOL ? 1 : 5;
     p += len + 1;
@@ -341,10 +357,39 @@ double test_value(const struct mr_owned_column *c, uint32_t rows, uint32_t row, 
     return v;
 }
 
+/* A PNG whose size and colour depend on @value. */
+static void random_image(struct mr_buf *out, double value)
+{
+    uint32_t n = (uint32_t)fabs(value);
+    struct mr_image_info info = {.height = 1 + n, .width = 2 + n / 2, .channels = 3, .bits = 8};
+    unsigned char pixels[64 * 3];
+    unsigned char *made = NULL;
+    size_t size = 0;
+
+    assert_in_range(info.height * info.width, 1, 64);
+    memset(pixels, (int)(40 * n), sizeof pixels);
+    if (mr_png_encode(&info, pixels, -1, &made, &size, NULL) != MR_OK) {
+        fail_msg("no PNG was made");
+    }
+    mr_buf_append(out, made, size);
+    mr_free(made);
+}
+
+static void add_content(struct mr_buf *out, enum test_content content, double value)
+{
+    switch (content) {
+    case CONTENT_EXAMPLE: random_example(out, value); break;
+    case CONTENT_DECIMAL: mr_buf_printf(out, " %d\t", (int)value); break;
+    case CONTENT_IMAGE: random_image(out, value); break;
+    case CONTENT_PATH: mr_buf_puts(out, fabs(value) > 2 ? "/etc/passwd" : "/etc/group"); break;
+    case CONTENT_WORD: break;
+    }
+}
+
 /* A block of one column; @values are numbers, or for strings how long each is (filled with
  * letters). */
 static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int64_t *row_dims,
-                       uint64_t count, const double *values, bool example, bool decimal)
+                       uint64_t count, const double *values, enum test_content content)
 {
     struct mr_buf records = MR_BUF_INIT;
     struct mr_column c = {.kind = row_dims != NULL ? MR_COLUMN_VAR : MR_COLUMN_FIXED,
@@ -359,11 +404,8 @@ static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int
 
     memcpy(c.dims, spec->dims, sizeof c.dims);
     for (uint64_t i = 0; i < count; i++) {
-        if (example) {
-            random_example(&records, values[i]);
-            offsets[i + 1] = records.len;
-        } else if (decimal) {
-            mr_buf_printf(&records, " %d\t", (int)values[i]);
+        if (content != CONTENT_WORD) {
+            add_content(&records, content, values[i]);
             offsets[i + 1] = records.len;
         } else if (spec->dtype == MR_STRING) {
             offsets[i + 1] = offsets[i] + (uint64_t)fabs(values[i]);
@@ -388,7 +430,7 @@ static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int
         memset(c.dims, 0, sizeof c.dims);
     }
     c.offsets = spec->dtype == MR_STRING ? offsets : NULL;
-    c.data = example || decimal ? records.data : data;
+    c.data = content != CONTENT_WORD ? records.data : data;
     if (mr_block_new(rows, &c, 1, &block, &err) < 0) {
         fail_msg("%s", err.message);
     }
@@ -407,7 +449,7 @@ mr_block *test_block(mr_dtype dtype, int rank, const int64_t *dims, uint32_t row
 
     mr_shape_set(&spec, rank, dims);
     assert_true(mr_shape_count(rank, dims, &n));
-    return build(&spec, rows, NULL, n * rows, values, false, false);
+    return build(&spec, rows, NULL, n * rows, values, CONTENT_WORD);
 }
 
 mr_block *test_strings(int rank, const int64_t *dims, uint32_t rows, const char *const *values)
@@ -478,8 +520,7 @@ void test_random_blocks(const struct test_input *inputs, size_t n, uint32_t rows
         for (uint64_t k = 0; k < count; k++) {
             values[k] = draw(&rng, in);
         }
-        ret[i] = build(&in->spec, rows, in->varies ? dims : NULL, count, values, in->example,
-                       in->decimal);
+        ret[i] = build(&in->spec, rows, in->varies ? dims : NULL, count, values, in->content);
     }
 }
 

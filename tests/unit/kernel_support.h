@@ -9,13 +9,21 @@
 #define TEST_ATTRS_MAX 16
 #define TEST_OUTPUTS_MAX 16
 
+/* What strings hold: words, or what "example[]", "decimal[]", "image[]" and "path[]" ask for. */
+enum test_content {
+    CONTENT_WORD,
+    CONTENT_EXAMPLE, /* a tf.Example */
+    CONTENT_DECIMAL, /* a number */
+    CONTENT_IMAGE,   /* a PNG of random size */
+    CONTENT_PATH,    /* the name of a file */
+};
+
 /* "float32[n,2]{0,3}" */
 struct test_input {
     struct mr_leaf_spec spec; /* letters: unknown */
     char letters[MR_RANK_MAX];
-    bool varies;  /* has a letter */
-    bool example; /* "example[]": strings that are tf.Example records */
-    bool decimal; /* "decimal[]": strings that are numbers */
+    bool varies;               /* has a letter */
+    enum test_content content; /* of strings */
     double low;
     double high;
 };

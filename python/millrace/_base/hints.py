@@ -10,7 +10,7 @@ import os
 import random
 import sys
 import warnings
-from typing import Any, Callable, Mapping, NoReturn
+from typing import Any, Callable, NoReturn
 
 import numpy as np
 
@@ -75,7 +75,7 @@ _NUMPY = {
 def _places(name: str) -> list[str]:
     """Where in the package a public @name is: "mr.sqrt", "mr.math.log1p"."""
     package = sys.modules["millrace"]
-    names = ("math", "bitwise", "linalg", "nn", "strings", "random", "io", "experimental")
+    names = ("math", "bitwise", "linalg", "nn", "strings", "random", "image", "io", "experimental")
     return [
         "mr" + module.__name__.removeprefix("millrace") + "." + name
         for module in [package, *(getattr(package, n) for n in names)]
@@ -179,13 +179,13 @@ _MISSING = {
 }
 
 
-def missing_name(module: str, known: Mapping[str, str] = {}) -> Callable[[str], Any]:
+def missing_name(module: str) -> Callable[[str], Any]:
     """
     A module's __getattr__ (PEP 562): an AttributeError that says what to use in place of a name of
     TensorFlow's that is not there, or where it is.
     """
     short = module.removeprefix("millrace").removeprefix(".")
-    hints = {**_MISSING.get(short, {}), **known}
+    hints = _MISSING.get(short, {})
 
     def __getattr__(name: str) -> NoReturn:
         text = f"module {module!r} has no attribute {name!r}"

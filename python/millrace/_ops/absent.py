@@ -39,17 +39,8 @@ _traced = (
 py_function = absent("py_function", _traced)
 numpy_function = absent("numpy_function", _traced)
 
-_decoded = (
-    "write decoded pixels into TFRecord files and use mr.io.decode_raw and mr.reshape, or "
-    "decode images behind the iterator"
-)
-decode_image = absent("decode_image", _decoded)
-decode_jpeg = absent("decode_jpeg", _decoded)
-decode_png = absent("decode_png", _decoded)
-read_file = absent(
-    "read_file",
-    "put many files into a few with mr.io.TFRecordWriter, or read those of "
-    "one size with mr.FixedLengthRecordDataset",
+decode_gif = absent(
+    "decode_gif", "convert the files to PNG, a frame each, or to TFRecords of pixels"
 )
 
 _counted = (
@@ -68,5 +59,3 @@ _no_state = (
 create_rng_state = absent("create_rng_state", _no_state)
 get_global_generator = absent("get_global_generator", _no_state)
 random_generator = absent("Generator", _no_state)
-
-missing_modules = {"image": "images are arrays to mr.* operators; " + _decoded}

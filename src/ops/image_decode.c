@@ -1,0 +1,204 @@
+/* Images from bytes, and files as bytes. */
+#include "image/image.h"
+#include "ops/attr.h"
+#include "ops/rows.h"
+
+/* ---- what is asked for ---- */
+
+static struct mr_bytes bytes_of(const struct mr_row *row)
+{
+    const struct mr_string *s = mr_tensor_strings(&row->in[0]);
+
+    return (struct mr_bytes){s->data, s->size};
+}
+
+static bool is_text(const struct mr_attr *a, const char *text)
+{
+    return a != NULL && a->size == strlen(text) && memcmp(a->bytes, text, a->size) == 0;
+}
+
+static int find_codec(const struct mr_row *row, const struct mr_image_codec **ret, mr_error *err)
+{
+    const struct mr_attr *format = mr_attr_get(row->attrs, "format");
+
+    *ret = mr_image_codec_of(bytes_of(row), err);
+    if (*ret == NULL) {
+        return MR_EINVAL;
+    }
+    /* As in TensorFlow, decode_jpeg and decode_png decode either. */
+    bool either = (*ret == &mr_image_jpeg || *ret == &mr_image_png) &&
+                  (is_text(format, mr_image_jpeg.name) || is_text(format, mr_image_png.name));
+    if (format != NULL && !either && !is_text(format, (*ret)->name)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "the image is %s, not %.*s: use the decoder of that format, or "
+                            "decode_image",
+                            (*ret)->name, (int)format->size, (const char *)format->bytes);
+    }
+    return MR_OK;
+}
+
+static struct mr_image_request request_of(const struct mr_row *row)
+{
+    struct mr_image_request want = {
+        .channels = (int)mr_attr_int(row->attrs, "channels", 0),
+        .wide = mr_attr_dtype(row->attrs, "dtype", MR_UINT8) != MR_UINT8,
+        .cropped = row->nin == 2,
+        .ratio = (int)mr_attr_int(row->attrs, "ratio", 1),
+        .plain_chroma = !mr_attr_bool(row->attrs, "fancy_upscaling", true),
+        .dct = is_text(mr_attr_get(row->attrs, "dct_method"), "INTEGER_ACCURATE")
+                   ? MR_JPEG_DCT_ACCURATE
+                   : MR_JPEG_DCT_FAST,
+        .recover = mr_attr_bool(row->attrs, "try_recover_truncated", false),
+    };
+
+    for (uint64_t i = 0; want.cropped && i < 4; i++) {
+        want.crop[i] = mr_tensor_index(&row->in[1], i);
+    }
+    return want;
+}
+
+/* ---- decode_image ---- */
+
+static int check_attrs(const struct mr_kernel_infer *it, mr_error *err)
+{
+    int64_t channels = mr_attr_int(it->attrs, "channels", 0);
+    int64_t ratio = mr_attr_int(it->attrs, "ratio", 1);
+    const struct mr_attr *dct = mr_attr_get(it->attrs, "dct_method");
+
+    if (channels < 0 || channels > 4) {
+        return mr_error_set(err, MR_EINVAL, "channels is %lld, it must be 0 to 4",
+                            (long long)channels);
+    }
+    if (ratio != 1 && ratio != 2 && ratio != 4 && ratio != 8) {
+        return mr_error_set(err, MR_EINVAL, "ratio is %lld, it must be 1, 2, 4 or 8",
+                            (long long)ratio);
+    }
+    if (dct != NULL && !is_text(dct, "") && !is_text(dct, "INTEGER_FAST") &&
+        !is_text(dct, "INTEGER_ACCURATE")) {
+        return mr_error_set(err, MR_EINVAL,
+                            "dct_method is '%.*s', it must be INTEGER_FAST or INTEGER_ACCURATE",
+                            (int)dct->size, (const char *)dct->bytes);
+    }
+    return MR_OK;
+}
+
+static int infer_decode_image(struct mr_kernel_infer *it, mr_error *err)
+{
+    int64_t channels = mr_attr_int(it->attrs, "channels", 0);
+    uint8_t dtype = mr_attr_dtype(it->attrs, "dtype", MR_UINT8);
+
+    MR_TRY(check_attrs(it, err));
+    MR_TRY(mr_infer_dtype(it->in, 0, MR_SET(MR_STRING), err));
+    MR_TRY(mr_infer_rank(it->in, 0, 0, err));
+    if (it->nin == 2) {
+        MR_TRY(mr_infer_dtype(it->in, 1, MR_SET_INDEX, err));
+        MR_TRY(mr_infer_rank(it->in, 1, 1, err));
+        if (it->in[1].rank == 1 && it->in[1].dims[0] != 4 && it->in[1].dims[0] != MR_DIM_UNKNOWN) {
+            return mr_error_set(err, MR_EINVAL,
+                                "a crop window of %lld values, it must have 4: y, x, height, width",
+                                (long long)it->in[1].dims[0]);
+        }
+    }
+    if (dtype != MR_UINT8 && dtype != MR_UINT16 && dtype != MR_FLOAT32) {
+        return mr_error_set(err, MR_EINVAL, "images are decoded to uint8, uint16 or float32");
+    }
+    mr_shape_set(
+        it->out, 3,
+        (int64_t[]){MR_DIM_UNKNOWN, MR_DIM_UNKNOWN, channels > 0 ? channels : MR_DIM_UNKNOWN});
+    it->out->dtype = dtype;
+    return MR_OK;
+}
+
+static int dims_decode_image(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
+{
+    struct mr_image_request want = request_of(row);
+    const struct mr_image_codec *codec;
+    struct mr_image_info info;
+
+    MR_TRY(find_codec(row, &codec, err));
+    MR_TRY(codec->header(bytes_of(row), &want, &info, err));
+    spec->dims[0] = info.height;
+    spec->dims[1] = info.width;
+    spec->dims[2] = info.channels;
+    return MR_OK;
+}
+
+/* @n values of @bits bits, at the end of @at, become wider ones from its beginning on. The one that
+ * is written never is behind the one that is read next. */
+static void widen(unsigned char *at, uint64_t n, uint32_t bits, uint8_t dtype)
+{
+    size_t width = dtype == MR_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
+    const unsigned char *from = at + n * (width - bits / 8);
+
+    for (uint64_t i = 0; i < n; i++) {
+        uint16_t wide = 0;
+        float part;
+
+        if (bits == 8) {
+            wide = from[i];
+        } else {
+            memcpy(&wide, from + 2 * i, sizeof wide);
+        }
+        if (dtype == MR_FLOAT32) {
+            part = (float)wide * (bits == 8 ? 1.0f / 255 : 1.0f / 65535);
+            memcpy(at + i * sizeof part, &part, sizeof part);
+        } else {
+            wide = (uint16_t)(wide * 256u);
+            memcpy(at + i * sizeof wide, &wide, sizeof wide);
+        }
+    }
+}
+
+static int fill_decode_image(const struct mr_row *row, struct mr_result *out, mr_error *err)
+{
+    struct mr_image_request want = request_of(row);
+    const struct mr_image_codec *codec;
+    struct mr_image_info info;
+
+    MR_TRY(find_codec(row, &codec, err));
+    MR_TRY(codec->header(bytes_of(row), &want, &info, err));
+    size_t bytes = out->count * info.bits / 8;
+    MR_TRY(codec->decode(bytes_of(row), &want, &info, out->values + out->count * out->width - bytes,
+                         err));
+    if (bytes < out->count * out->width) {
+        widen(out->values, out->count, info.bits, out->dtype);
+    }
+    return MR_OK;
+}
+
+MR_ROWS_KERNEL(decode_image, 1, 2, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_decode_image,
+               .dims = dims_decode_image, .fill = fill_decode_image,
+               .attr_table = {{"format", MR_ATTR_BYTES, true},
+                              {"channels", MR_ATTR_INT, true},
+                              {"dtype", MR_ATTR_DTYPE, true},
+                              {"ratio", MR_ATTR_INT, true},
+                              {"fancy_upscaling", MR_ATTR_BOOL, true},
+                              {"dct_method", MR_ATTR_BYTES, true},
+                              {"try_recover_truncated", MR_ATTR_BOOL, true}});
+
+/* ---- image_shape ---- */
+
+static int infer_image_shape(struct mr_kernel_infer *it, mr_error *err)
+{
+    MR_TRY(mr_infer_rank(it->in, 0, 0, err));
+    mr_shape_set(it->out, 1, (int64_t[]){3});
+    return mr_attr_index_dtype(it->attrs, MR_INT32, &it->out->dtype, err);
+}
+
+static int fill_image_shape(const struct mr_row *row, struct mr_result *out, mr_error *err)
+{
+    struct mr_image_request want = {0};
+    const struct mr_image_codec *codec;
+    struct mr_image_info info;
+
+    MR_TRY(find_codec(row, &codec, err));
+    MR_TRY(codec->header(bytes_of(row), &want, &info, err));
+    mr_result_put_index(out, 0, info.height);
+    mr_result_put_index(out, 1, info.width);
+    mr_result_put_index(out, 2, info.channels);
+    return MR_OK;
+}
+
+MR_ROWS_KERNEL(image_shape, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL,
+               .infer = infer_image_shape, .fill = fill_image_shape,
+               .attr_table = {{"format", MR_ATTR_BYTES, true}, {"dtype", MR_ATTR_DTYPE, true}});
