@@ -178,3 +178,8 @@ def test_names_that_are_missing_say_what_is_there(name, hint):
     assert not hasattr(owner, last)
     with pytest.raises(AttributeError, match=f"'{last}'.*{hint}" if last not in hint else hint):
         getattr(owner, last)
+
+
+def test_a_name_that_nothing_resembles():
+    with pytest.raises(AttributeError, match="'no_such_name'$"):
+        mr.no_such_name
