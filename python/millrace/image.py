@@ -1,7 +1,39 @@
 """Mirrors tf.image, as far as it is built."""
 
 from ._base.hints import missing_name as _missing_name
-from ._ops.absent import decode_gif as decode_gif
+from ._ops.absent import (
+    decode_gif as decode_gif,
+    crop_and_resize as crop_and_resize,
+    random_jpeg_quality as random_jpeg_quality,
+    sample_distorted_bounding_box as sample_distorted_bounding_box,
+    stateless_random_jpeg_quality as stateless_random_jpeg_quality,
+    stateless_sample_distorted_bounding_box as stateless_sample_distorted_bounding_box,
+    extract_patches as extract_patches,
+    draw_bounding_boxes as draw_bounding_boxes,
+    sobel_edges as sobel_edges,
+    image_gradients as image_gradients,
+    total_variation as total_variation,
+    non_max_suppression as non_max_suppression,
+    psnr as psnr,
+    ssim as ssim,
+)
+from ._ops.augmentation import (
+    adjust_jpeg_quality as adjust_jpeg_quality,
+    random_brightness as random_brightness,
+    random_contrast as random_contrast,
+    random_crop as random_crop,
+    random_flip_left_right as random_flip_left_right,
+    random_flip_up_down as random_flip_up_down,
+    random_hue as random_hue,
+    random_saturation as random_saturation,
+    stateless_random_brightness as stateless_random_brightness,
+    stateless_random_contrast as stateless_random_contrast,
+    stateless_random_crop as stateless_random_crop,
+    stateless_random_flip_left_right as stateless_random_flip_left_right,
+    stateless_random_flip_up_down as stateless_random_flip_up_down,
+    stateless_random_hue as stateless_random_hue,
+    stateless_random_saturation as stateless_random_saturation,
+)
 from ._ops.codecs import (
     decode_and_crop_jpeg as decode_and_crop_jpeg,
     decode_bmp as decode_bmp,
@@ -12,6 +44,36 @@ from ._ops.codecs import (
     encode_png as encode_png,
     extract_jpeg_shape as extract_jpeg_shape,
     is_jpeg as is_jpeg,
+)
+from ._ops.colours import (
+    adjust_brightness as adjust_brightness,
+    adjust_contrast as adjust_contrast,
+    adjust_gamma as adjust_gamma,
+    adjust_hue as adjust_hue,
+    adjust_saturation as adjust_saturation,
+    convert_image_dtype as convert_image_dtype,
+    grayscale_to_rgb as grayscale_to_rgb,
+    hsv_to_rgb as hsv_to_rgb,
+    per_image_standardization as per_image_standardization,
+    rgb_to_grayscale as rgb_to_grayscale,
+    rgb_to_hsv as rgb_to_hsv,
+    rgb_to_yiq as rgb_to_yiq,
+    rgb_to_yuv as rgb_to_yuv,
+    yiq_to_rgb as yiq_to_rgb,
+    yuv_to_rgb as yuv_to_rgb,
+)
+from ._ops.images import (
+    ResizeMethod as ResizeMethod,
+    central_crop as central_crop,
+    crop_to_bounding_box as crop_to_bounding_box,
+    flip_left_right as flip_left_right,
+    flip_up_down as flip_up_down,
+    pad_to_bounding_box as pad_to_bounding_box,
+    resize as resize,
+    resize_with_crop_or_pad as resize_with_crop_or_pad,
+    resize_with_pad as resize_with_pad,
+    rot90 as rot90,
+    transpose as transpose,
 )
 
 __getattr__ = _missing_name(__name__)

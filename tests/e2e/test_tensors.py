@@ -208,6 +208,11 @@ def test_shapes():
     check(lambda v: mr.gather(v, [2, 0], axis=1), lambda v: v[:, [2, 0]], x)
     check(lambda v: mr.zeros_like(v) + mr.ones_like(v), lambda v: np.ones_like(v), x)
     check(lambda v: mr.slice(v, [0, 1], [-1, 2]), lambda v: v[:, 1:3], x)
+    flat = np.arange(8, dtype=np.int32).reshape(2, 4)
+    places = mr.Dataset.range(3).map(lambda i: mr.slice(flat, mr.stack([0, i]), [-1, 1]))
+    assert [p.tolist() for p in places] == [flat[:, i : i + 1].tolist() for i in range(3)]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="is not within axis 1"):
+        list(mr.Dataset.range(9).map(lambda i: mr.slice(flat, mr.stack([0, i]), [-1, 1])))
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,25 @@ decode_gif = absent(
     "decode_gif", "convert the files to PNG, a frame each, or to TFRecords of pixels"
 )
 
+_later = "is done behind the iterator, or put together from the functions of mr"
+_crops = (
+    "use mr.image.random_crop or decode_and_crop_jpeg with a box of your own, and mr.image.resize"
+)
+crop_and_resize = absent("crop_and_resize", _crops)
+sample_distorted_bounding_box = absent("sample_distorted_bounding_box", _crops)
+stateless_sample_distorted_bounding_box = absent("stateless_sample_distorted_bounding_box", _crops)
+_quality = "use mr.image.adjust_jpeg_quality with a constant"
+random_jpeg_quality = absent("random_jpeg_quality", _quality)
+stateless_random_jpeg_quality = absent("stateless_random_jpeg_quality", _quality)
+extract_patches = absent("extract_patches", "that " + _later)
+draw_bounding_boxes = absent("draw_bounding_boxes", "that " + _later)
+sobel_edges = absent("sobel_edges", "that " + _later)
+image_gradients = absent("image_gradients", "that " + _later)
+total_variation = absent("total_variation", "that " + _later)
+non_max_suppression = absent("non_max_suppression", "that " + _later)
+psnr = absent("psnr", "that " + _later)
+ssim = absent("ssim", "that " + _later)
+
 _counted = (
     "mr.random.uniform, normal, truncated_normal, categorical and shuffle, and their stateless_ "
     "forms, are"

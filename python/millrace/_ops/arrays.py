@@ -394,8 +394,8 @@ def slice(input_: TensorLike, begin: Any, size: Any, name: str | None = None) ->
 
     Raises
     ------
-    UnimplementedError
-        `begin` or `size` are tensors: use mr.gather.
+    InvalidArgumentError
+        The part is not within `input_`.
 
     Examples
     --------
@@ -404,9 +404,8 @@ def slice(input_: TensorLike, begin: Any, size: Any, name: str | None = None) ->
     """
     dims, sizes = static_shape(begin), static_shape(size)
     if dims is None or sizes is None:
-        raise errors.UnimplementedError(
-            "mr.slice with begin or size that are tensors is not " "built: use mr.gather"
-        )
+        inputs = [input_, convert_to_tensor(begin), convert_to_tensor(size)]
+        return apply1("slice", inputs, same_dtype=False)
     key = tuple(builtins.slice(b, None if s == -1 else b + s) for b, s in zip(dims, sizes))
     tensor: Any = input_ if isinstance(input_, Symbol) else convert_to_tensor(input_)
     return tensor[key]

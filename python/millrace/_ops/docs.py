@@ -135,14 +135,84 @@ _OF_DRAWS = {
 }
 
 
+def _listed(function: Any, texts: dict[str, str]) -> str:
+    """The section of the parameters of @function."""
+    listed = "\n".join(texts[name] for name in inspect.signature(function).parameters)
+    return f"Parameters\n----------\n{listed}"
+
+
 def drawn(function: F) -> F:
     """As documented(), for functions that draw random numbers."""
-    parameters = inspect.signature(function).parameters
-    own = parameters.get("seed")
+    own = inspect.signature(function).parameters.get("seed")
     texts = dict(_OF_DRAWS)
     if own is not None and own.default is None:
         texts["seed"] = _OWN_SEED
-    listed = "\n".join(texts[name] for name in parameters)
-    returns = _RETURNS.format(returns="What was drawn.")
-    _complete(function, f"Parameters\n----------\n{listed}", returns, _RAISES)
+    _complete(
+        function, _listed(function, texts), _RETURNS.format(returns="What was drawn."), _RAISES
+    )
+    return function
+
+
+_IMAGES = """ : tensor_like
+    [height, width, channels] or a batch of these."""
+
+_OF_IMAGES = {
+    "image": "image" + _IMAGES,
+    "images": "images" + _IMAGES,
+    "offset_height": """offset_height : int
+    The first line.""",
+    "offset_width": """offset_width : int
+    The first column.""",
+    "target_height": """target_height : int
+    Of the result; this and all sizes and offsets may be scalar tensors.""",
+    "target_width": """target_width : int
+    Of the result.""",
+    "central_fraction": """central_fraction : float
+    How much of each side stays.""",
+    "method": """method : str, default "bilinear"
+    As in `resize`.""",
+    "antialias": """antialias : bool, default False
+    As in `resize`.""",
+    "k": """k : int, default 1
+    How often.""",
+    "dtype": """dtype : dtype_like
+    Of the result.""",
+    "saturate": """saturate : bool, default False
+    Whether values out of range become the nearest value.""",
+    "delta": """delta : tensor_like of float
+    How much, a scalar.""",
+    "contrast_factor": """contrast_factor : tensor_like of float
+    1 changes nothing.""",
+    "saturation_factor": """saturation_factor : tensor_like of float
+    1 changes nothing, 0 gives grey.""",
+    "gamma": """gamma : float, default 1
+    The exponent.""",
+    "gain": """gain : float, default 1
+    The factor.""",
+    "lower": """lower : float
+    The least factor.""",
+    "upper": """upper : float
+    Above the largest factor.""",
+    "max_delta": """max_delta : float
+    The change is drawn from [-max_delta, max_delta).""",
+    "size": """size : sequence of int
+    Of the part, one number an axis.""",
+    "value": """value : tensor_like
+    Of any dtype and shape.""",
+    "dct_method": """dct_method : str, default ""
+    As in `decode_jpeg`.""",
+    "jpeg_quality": """jpeg_quality : int
+    0 to 100.""",
+    "name": _OF_DRAWS["name"],
+}
+
+
+def of_images(function: F) -> F:
+    """As documented(), for functions of images."""
+    texts = dict(_OF_IMAGES)
+    own = inspect.signature(function).parameters.get("seed")
+    if own is not None:
+        texts["seed"] = _OWN_SEED if own.default is None else _OF_DRAWS["seed"]
+    returns = _RETURNS.format(returns="The new images.")
+    _complete(function, _listed(function, texts), returns, _RAISES)
     return function

@@ -1,0 +1,334 @@
+"""Pixels moved, cropped and resized, under TensorFlow's names. `name` means nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes
+from .._graph.attrs import AttrTable
+from .._graph.symbol import Symbol, TensorLike
+from .._graph.tensor import apply1, convert_to_tensor
+from . import arrays, elementwise
+from .constants import cast, static_shape
+from .docs import of_images
+
+
+class ResizeMethod:
+    """How `resize` makes pixels, as ``tf.image.ResizeMethod``.
+
+    Examples
+    --------
+    >>> mr.image.ResizeMethod.AREA
+    'area'
+    """
+
+    BILINEAR = "bilinear"
+    NEAREST_NEIGHBOR = "nearest"
+    BICUBIC = "bicubic"
+    AREA = "area"
+    LANCZOS3 = "lanczos3"
+    LANCZOS5 = "lanczos5"
+    GAUSSIAN = "gaussian"
+    MITCHELLCUBIC = "mitchellcubic"
+
+
+def as_images(images: TensorLike) -> Any:
+    """@images as a tensor of 3 or 4 dimensions."""
+    tensor = images if isinstance(images, Symbol) else convert_to_tensor(images)
+    if tensor.ndim not in (3, 4):
+        raise ValueError(
+            "images are [height, width, channels] or a batch of these: got "
+            + ("an unknown rank, mr.reshape says it" if tensor.ndim is None else f"{tensor.shape}")
+        )
+    return tensor
+
+
+def height_and_width(images: Any) -> tuple[Any, Any]:
+    """Each an int where it is known, else an int32 scalar."""
+    known = [images.shape[-3], images.shape[-2]]
+    if None not in known:
+        return known[0], known[1]
+    sizes = arrays.shape(images)
+    first = images.ndim - 3
+    return tuple(sizes[first + i] if k is None else k for i, k in enumerate(known))  # type: ignore
+
+
+def box(images: Any, top: Any, left: Any, height: Any, width: Any, outside: bool = False) -> Any:
+    """A part of @images; all numbers may be scalar tensors. What is outside of them is 0."""
+    first = images.ndim - 3
+    numbers = [top, left, height, width]
+    if not any(isinstance(n, Symbol) for n in numbers) and not outside:
+        known_height, known_width = images.shape[-3], images.shape[-2]
+        if None not in (known_height, known_width):
+            return images[..., top : top + height, left : left + width, :]
+    sizes = arrays.shape(images)
+    begin = arrays.stack([cast(n, dtypes.int32) for n in [0] * first + [top, left, 0]])
+    counts = [sizes[i] for i in range(first)] + [height, width, sizes[first + 2]]
+    size = arrays.stack([cast(n, dtypes.int32) for n in counts])
+    part = apply1("slice", [images, begin, size], AttrTable().bool("outside", outside), False)
+    return _with_shape(part, [*images.shape[:first], height, width, images.shape[-1]])
+
+
+def _with_shape(tensor: Any, dims: list[Any]) -> Any:
+    """What is known of its shape, said to those who come after."""
+    if not isinstance(tensor, Symbol):
+        return tensor
+    known = [None if isinstance(d, Symbol) else d for d in dims]
+    if known.count(None) > 1:
+        return tensor
+    return arrays.reshape(tensor, [-1 if d is None else d for d in known])
+
+
+def _method(method: Any) -> str:
+    known = [m for name, m in vars(ResizeMethod).items() if not name.startswith("_")]
+    if method not in known:
+        raise ValueError(f"method is one of {', '.join(known)}: got {method!r}")
+    return str(method)
+
+
+def _fitting(images: Any, size: Any) -> list[Any]:
+    """The largest size within @size of the images' proportions."""
+    height, width = (cast(n, dtypes.float32) for n in height_and_width(images))
+    wanted = [cast(size[i], dtypes.float32) for i in range(2)]
+    scale = elementwise.minimum(wanted[0] / height, wanted[1] / width)
+    return [cast(elementwise.round(scale * n), dtypes.int32) for n in (height, width)]
+
+
+def resize(
+    images: TensorLike,
+    size: Any,
+    method: str = "bilinear",
+    preserve_aspect_ratio: bool = False,
+    antialias: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Make images larger or smaller.
+
+    As ``tf.image.resize``. Pixels have their centres at halves, but with the method "area".
+
+    Parameters
+    ----------
+    images : tensor_like
+        Numbers, [height, width, channels] or a batch of these.
+    size : sequence of int, or tensor_like of int
+        The new height and width.
+    method : str, default "bilinear"
+        "bilinear", "nearest", "bicubic", "area", "lanczos3", "lanczos5", "gaussian" or
+        "mitchellcubic".
+    preserve_aspect_ratio : bool, default False
+        Whether the images become as large as fits into `size` without being distorted.
+    antialias : bool, default False
+        Whether smaller images are made of all pixels. Without it, those in between are left out.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        float32; the dtype of the images with the method "nearest".
+
+    Raises
+    ------
+    InvalidArgumentError
+        The images have another rank, or the size is below 1.
+
+    Examples
+    --------
+    >>> mr.image.resize([[[1.0], [2.0]]], [1, 4])[0, :, 0]
+    array([1.  , 1.25, 1.75, 2.  ], dtype=float32)
+    """
+    tensor, dims = as_images(images), static_shape(size)
+    if dims is not None and len(dims) != 2:
+        raise ValueError(f"size is height and width: got {size!r}")
+    if preserve_aspect_ratio:
+        wanted = _fitting(tensor, size if dims is None else dims)
+        dims, size = static_shape(wanted), wanted
+    attrs = AttrTable().bytes("method", _method(method)).bool("antialias", antialias)
+    if dims is not None:
+        return apply1("resize", [tensor], attrs.shape("size", dims))
+    return apply1("resize", [tensor, convert_to_tensor(size)], attrs, same_dtype=False)
+
+
+@of_images
+def crop_to_bounding_box(
+    image: TensorLike,
+    offset_height: Any,
+    offset_width: Any,
+    target_height: Any,
+    target_width: Any,
+    name: str | None = None,
+) -> Any:
+    """Take a part of images.
+
+    >>> mr.image.crop_to_bounding_box(mr.zeros([4, 6, 3]), 1, 2, 2, 3).shape
+    (2, 3, 3)
+    """
+    tensor = as_images(image)
+    _check_box(tensor, offset_height, offset_width, target_height, target_width)
+    return box(tensor, offset_height, offset_width, target_height, target_width)
+
+
+def _check_box(tensor: Any, top: Any, left: Any, height: Any, width: Any) -> None:
+    for offset, size, dim, what in (
+        (top, height, tensor.shape[-3], "height"),
+        (left, width, tensor.shape[-2], "width"),
+    ):
+        if isinstance(offset, Symbol) or isinstance(size, Symbol):
+            continue
+        if offset < 0 or size <= 0 or (dim is not None and offset + size > dim):
+            raise ValueError(
+                f"offset_{what} {offset} and target_{what} {size} are not within images of "
+                f"{what} {dim}"
+            )
+
+
+@of_images
+def pad_to_bounding_box(
+    image: TensorLike,
+    offset_height: Any,
+    offset_width: Any,
+    target_height: Any,
+    target_width: Any,
+    name: str | None = None,
+) -> Any:
+    """Put images into larger ones of zeros.
+
+    >>> mr.image.pad_to_bounding_box([[[7]]], 1, 0, 2, 2)[..., 0]
+    array([[0, 0],
+           [7, 0]], dtype=int32)
+    """
+    tensor = as_images(image)
+    for offset, size, target, what in (
+        (offset_height, tensor.shape[-3], target_height, "height"),
+        (offset_width, tensor.shape[-2], target_width, "width"),
+    ):
+        if size is None or isinstance(offset, Symbol) or isinstance(target, Symbol):
+            continue
+        if offset < 0 or offset + size > target:
+            raise ValueError(
+                f"images of {what} {size} at offset_{what} {offset} are not within "
+                f"target_{what} {target}"
+            )
+    return box(tensor, -offset_height, -offset_width, target_height, target_width, outside=True)
+
+
+def _middle(target: Any, size: Any) -> Any:
+    """Where a part of @target begins in the middle of @size; below 0: zeros come first."""
+    if isinstance(target, Symbol) or isinstance(size, Symbol):
+        more = cast(target, dtypes.int32) - cast(size, dtypes.int32)
+        zero = convert_to_tensor(0, dtypes.int32)
+        return elementwise.maximum(-more // 2, zero) - elementwise.maximum(more // 2, zero)
+    return max(-(target - size) // 2, 0) - max((target - size) // 2, 0)
+
+
+@of_images
+def resize_with_crop_or_pad(image: TensorLike, target_height: Any, target_width: Any) -> Any:
+    """Crop images in the middle, or put them into the middle of zeros.
+
+    >>> mr.image.resize_with_crop_or_pad([[[1], [2], [3]]], 2, 1)[..., 0]
+    array([[2],
+           [0]], dtype=int32)
+    """
+    tensor = as_images(image)
+    height, width = height_and_width(tensor)
+    top, left = _middle(target_height, height), _middle(target_width, width)
+    return box(tensor, top, left, target_height, target_width, outside=True)
+
+
+@of_images
+def resize_with_pad(
+    image: TensorLike,
+    target_height: int,
+    target_width: int,
+    method: str = "bilinear",
+    antialias: bool = False,
+) -> Any:
+    """Resize images without distorting them, and put them into the middle of zeros.
+
+    >>> mr.image.resize_with_pad(mr.ones([2, 4, 1]), 4, 4)[:, 0, 0]
+    array([0., 1., 1., 0.], dtype=float32)
+    """
+    tensor = as_images(image)
+    height, width = (cast(n, dtypes.float32) for n in height_and_width(tensor))
+    ratio = elementwise.maximum(width / float(target_width), height / float(target_height))
+    exact = [height / ratio, width / ratio]
+    size = arrays.stack([cast(elementwise.floor(n), dtypes.int32) for n in exact])
+    offsets = [
+        elementwise.maximum(cast(elementwise.floor((float(t) - n) / 2.0), dtypes.int32), 0)
+        for t, n in zip((target_height, target_width), exact)
+    ]
+    attrs = AttrTable().bytes("method", _method(method)).bool("antialias", antialias)
+    resized = apply1("resize", [tensor, size], attrs, same_dtype=False)
+    return box(resized, -offsets[0], -offsets[1], target_height, target_width, outside=True)
+
+
+@of_images
+def central_crop(image: TensorLike, central_fraction: float) -> Any:
+    """Take the middle of images.
+
+    >>> mr.image.central_crop([[[1], [2], [3], [4]]] * 4, 0.5)[..., 0]
+    array([[2, 3],
+           [2, 3]], dtype=int32)
+    """
+    if not 0.0 < central_fraction <= 1.0:
+        raise ValueError(f"central_fraction is above 0 and at most 1: got {central_fraction}")
+    tensor = as_images(image)
+    if central_fraction == 1.0:
+        return tensor
+
+    def margin(size: Any) -> Any:
+        if not isinstance(size, Symbol):
+            return int((size - size * central_fraction) / 2)
+        exact = cast(size, dtypes.float64)
+        return cast((exact - exact * central_fraction) / 2.0, dtypes.int32)
+
+    height, width = height_and_width(tensor)
+    top, left = margin(height), margin(width)
+    return box(tensor, top, left, height - top * 2, width - left * 2)
+
+
+@of_images
+def flip_left_right(image: TensorLike) -> Any:
+    """Turn images round: left becomes right.
+
+    >>> mr.image.flip_left_right([[[1], [2]]])[0, :, 0]
+    array([2, 1], dtype=int32)
+    """
+    return arrays.reverse(as_images(image), [-2])
+
+
+@of_images
+def flip_up_down(image: TensorLike) -> Any:
+    """Turn images upside down.
+
+    >>> mr.image.flip_up_down([[[1]], [[2]]])[:, 0, 0]
+    array([2, 1], dtype=int32)
+    """
+    return arrays.reverse(as_images(image), [-3])
+
+
+@of_images
+def transpose(image: TensorLike, name: str | None = None) -> Any:
+    """Exchange height and width.
+
+    >>> mr.image.transpose(mr.zeros([2, 5, 3])).shape
+    (5, 2, 3)
+    """
+    tensor = as_images(image)
+    return arrays.transpose(tensor, [1, 0, 2] if tensor.ndim == 3 else [0, 2, 1, 3])
+
+
+@of_images
+def rot90(image: TensorLike, k: int = 1, name: str | None = None) -> Any:
+    """Turn images by 90 degrees to the left, `k` times.
+
+    >>> mr.image.rot90([[[1], [2]]])[..., 0]
+    array([[2],
+           [1]], dtype=int32)
+    """
+    tensor, turns = as_images(image), int(k) % 4
+    if turns == 1:
+        return flip_up_down(transpose(tensor))
+    if turns == 3:
+        return transpose(flip_up_down(tensor))
+    return arrays.reverse(tensor, [-3, -2]) if turns == 2 else tensor
