@@ -23,14 +23,16 @@ def _names(filenames: Any) -> Array:
     return np.atleast_1d(names).reshape(-1)
 
 
-def _record_files(
+def record_files(
     op: str,
     filenames: Any,
     compression_type: Any,
     buffer_size: Any,
     num_parallel_reads: Any,
+    skip: int = 0,
     **sizes: Any,
 ) -> Dataset:
+    """The records of @filenames, without the first @skip of each, by the operator @op."""
     if isinstance(compression_type, str) and compression_type not in ("", "GZIP", "ZLIB"):
         raise ValueError(
             f'compression type {compression_type!r}: files are "", "GZIP" or ' '"ZLIB"'
@@ -44,7 +46,8 @@ def _record_files(
             add_bytes(attrs, "compression_type", compression_type)
         if buffer_size is not None:
             add_number(attrs, "buffer_size", buffer_size)
-        return Dataset._of(op, attrs=attrs)
+        records = Dataset._of(op, attrs=attrs)
+        return records.skip(skip) if skip > 0 else records
 
     if isinstance(filenames, Dataset):
         files = filenames
@@ -108,7 +111,7 @@ def TFRecordDataset(
     >>> list(mr.TFRecordDataset("two.tfrecord"))
     [b'a', b'b']
     """
-    return _record_files("tfrecord", filenames, compression_type, buffer_size, num_parallel_reads)
+    return record_files("tfrecord", filenames, compression_type, buffer_size, num_parallel_reads)
 
 
 def TextLineDataset(
@@ -155,7 +158,7 @@ def TextLineDataset(
     >>> list(mr.TextLineDataset("lines.txt"))
     [b'a stitch', b'in time']
     """
-    return _record_files("text_line", filenames, compression_type, buffer_size, num_parallel_reads)
+    return record_files("text_line", filenames, compression_type, buffer_size, num_parallel_reads)
 
 
 def FixedLengthRecordDataset(
@@ -209,11 +212,11 @@ def FixedLengthRecordDataset(
     >>> list(mr.FixedLengthRecordDataset("records.bin", 2))
     [b'aa', b'bb', b'cc']
     """
-    sizes = {
+    sizes: dict[str, Any] = {
         "record_bytes": record_bytes,
         "header_bytes": 0 if header_bytes is None else header_bytes,
         "footer_bytes": 0 if footer_bytes is None else footer_bytes,
     }
-    return _record_files(
+    return record_files(
         "fixed_length_record", filenames, compression_type, buffer_size, num_parallel_reads, **sizes
     )

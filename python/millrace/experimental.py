@@ -6,6 +6,7 @@ from typing import Any, Callable, Iterable, Sequence, TypeAlias
 
 from . import service as service
 from ._base.hints import missing_name as _missing_name
+from ._csv import CsvDataset as CsvDataset, make_csv_dataset as make_csv_dataset
 from .dataset import AUTOTUNE as AUTOTUNE, INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from .dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY, Dataset, IntLike
 from .dtypes import DTypeLike
@@ -25,6 +26,7 @@ __all__ = [
     "AutotuneAlgorithm",
     "AutotuneOptions",
     "Counter",
+    "CsvDataset",
     "DistributeOptions",
     "ExternalStatePolicy",
     "INFINITE_CARDINALITY",
@@ -39,6 +41,7 @@ __all__ = [
     "get_structure",
     "group_by_window",
     "ignore_errors",
+    "make_csv_dataset",
     "map_and_batch",
     "parallel_interleave",
     "sample_from_datasets",

@@ -35,6 +35,7 @@ from ._ops.codecs import (
     is_jpeg as is_jpeg,
     read_file as read_file,
 )
+from ._ops.tables import decode_csv as decode_csv
 from ._ops.text import decode_raw as decode_raw
 from .dtypes import DTypeLike, as_dtype
 
@@ -47,6 +48,7 @@ __all__ = [
     "VarLenFeature",
     "decode_and_crop_jpeg",
     "decode_bmp",
+    "decode_csv",
     "decode_gif",
     "decode_image",
     "decode_jpeg",

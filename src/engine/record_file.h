@@ -70,6 +70,8 @@ typedef int mr_record_next(struct mr_record_file *f, size_t record_bytes_max, st
 mr_record_next mr_tfrecord_next;
 /* A line without its end, "\n" or "\r\n". Behind the last end of line there is no line. */
 mr_record_next mr_text_line_next;
+/* The same, but an end of line between quotes belongs to the record. */
+mr_record_next mr_csv_record_next;
 /* Records of one length. */
 mr_record_next mr_fixed_record_next;
 

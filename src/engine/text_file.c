@@ -1,4 +1,4 @@
-/* Lines of text. */
+/* Lines of text, and records of CSV, which are lines but for those that end within quotes. */
 #include "engine/record_file.h"
 
 static int too_long(struct mr_record_file *f, uint64_t begin, size_t most, mr_error *err)
@@ -22,8 +22,27 @@ static int put(struct mr_record_file *f, uint64_t begin, const unsigned char *pa
     return to->failed ? mr_record_file_no_room(f, begin, to, err) : MR_OK;
 }
 
-int mr_text_line_next(struct mr_record_file *f, size_t line_bytes_max, struct mr_buf *to,
-                      mr_error *err)
+/* The first end of line, or NULL. With @quoted, those between quotes are none: it says whether @p
+ * begins between quotes, and then whether @p + @n does. */
+static const unsigned char *find_end(const unsigned char *p, size_t n, bool *quoted)
+{
+    const unsigned char *end = p + n;
+
+    if (quoted == NULL) {
+        return memchr(p, '\n', n);
+    }
+    for (; p < end; p++) {
+        if (*p == '"') {
+            *quoted = !*quoted; /* a doubled quote does so twice */
+        } else if (*p == '\n' && !*quoted) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+static int next_line(struct mr_record_file *f, size_t line_bytes_max, bool *quoted,
+                     struct mr_buf *to, mr_error *err)
 {
     uint64_t begin = f->offset;
     size_t kept = to != NULL ? to->len : 0;
@@ -39,7 +58,7 @@ int mr_text_line_next(struct mr_record_file *f, size_t line_bytes_max, struct mr
         if (rc != MR_OK) {
             break;
         }
-        const unsigned char *end = memchr(p, '\n', n);
+        const unsigned char *end = find_end(p, n, quoted);
         size_t line = end != NULL ? (size_t)(end - p) : n;
         found = end != NULL;
         any = true;
@@ -63,4 +82,18 @@ int mr_text_line_next(struct mr_record_file *f, size_t line_bytes_max, struct mr
         mr_error_wrap(err, "line %" PRIu64, f->record + 1);
     }
     return rc;
+}
+
+int mr_text_line_next(struct mr_record_file *f, size_t line_bytes_max, struct mr_buf *to,
+                      mr_error *err)
+{
+    return next_line(f, line_bytes_max, NULL, to, err);
+}
+
+int mr_csv_record_next(struct mr_record_file *f, size_t record_bytes_max, struct mr_buf *to,
+                       mr_error *err)
+{
+    bool quoted = false;
+
+    return next_line(f, record_bytes_max, &quoted, to, err);
 }

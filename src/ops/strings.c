@@ -1,16 +1,11 @@
 /*
  * Operators on strings that need no new bytes: string_length, string_to_number, substr, decode_raw,
  * string_strip. Results of dtype string are views of the input until the column is gathered.
- *
- * Numbers are read in the C locale: the process may have set any other.
  */
 #include "ops/attr.h"
-#include "ops/locale.h"
 #include "ops/loops.h"
+#include "ops/number.h"
 #include "ops/rows.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 /* ---- string_length ---- */
 
@@ -57,98 +52,30 @@ static int infer_length(struct mr_kernel_infer *it, mr_error *err)
 
 /* ---- string_to_number ---- */
 
-#define NUMBER_BYTES_MAX 512
-
 static int bad_number(struct mr_string s, const char *why, mr_error *err)
 {
     return mr_error_set(err, MR_EINVAL, "'%.*s' %s", s.size > 60 ? 60 : (int)s.size,
                         (const char *)s.data, why);
 }
 
-static struct mr_string strip(struct mr_string s)
-{
-    while (s.size > 0 && mr_is_blank(s.data[0])) {
-        s.data++;
-        s.size--;
-    }
-    while (s.size > 0 && mr_is_blank(s.data[s.size - 1])) {
-        s.size--;
-    }
-    return s;
-}
-
-/* The text without blanks around it, ended by a NUL; false if that is not a number whatever the
- * dtype. */
-static bool number_text(struct mr_string s, char text[NUMBER_BYTES_MAX])
-{
-    s = strip(s);
-    if (s.size == 0 || s.size >= NUMBER_BYTES_MAX || memchr(s.data, '\0', s.size) != NULL) {
-        return false;
-    }
-    memcpy(text, s.data, s.size);
-    text[s.size] = '\0';
-    return true;
-}
-
-#define FLOAT_NUMBER(tag, T, parse)                                                                \
+#define NUMBER(tag, T, what)                                                                       \
     MR_LOOP_HEAD(number, tag)                                                                      \
     {                                                                                              \
         const struct mr_string *x = in[0];                                                         \
-        locale_t c = mr_c_locale_new();                                                            \
-        T *z = out;                                                                                \
-        size_t i = 0;                                                                              \
-                                                                                                   \
-        if (c == (locale_t)0) {                                                                    \
-            mr_error_nomem(err);                                                                   \
-            return 0;                                                                              \
-        }                                                                                          \
-        for (; i < n; i++) {                                                                       \
-            char text[NUMBER_BYTES_MAX];                                                           \
-            char *end = text;                                                                      \
-                                                                                                   \
-            if (number_text(x[i * step[0]], text)) {                                               \
-                z[i] = parse(text, &end, c);                                                       \
-            }                                                                                      \
-            if (end == text || *end != '\0') {                                                     \
-                bad_number(x[i * step[0]], "is not a number", err);                                \
-                break;                                                                             \
-            }                                                                                      \
-        }                                                                                          \
-        freelocale(c);                                                                             \
-        return i;                                                                                  \
-    }
-FLOAT_NUMBER(f32, float, strtof_l)
-FLOAT_NUMBER(f64, double, strtod_l)
-
-#define INT_NUMBER(tag, T, low, high)                                                              \
-    MR_LOOP_HEAD(number, tag)                                                                      \
-    {                                                                                              \
-        const struct mr_string *x = in[0];                                                         \
-        char text[NUMBER_BYTES_MAX];                                                               \
         T *z = out;                                                                                \
                                                                                                    \
         for (size_t i = 0; i < n; i++) {                                                           \
-            char *end = text;                                                                      \
-            long long v = 0;                                                                       \
-                                                                                                   \
-            errno = 0;                                                                             \
-            if (number_text(x[i * step[0]], text)) {                                               \
-                v = strtoll(text, &end, 10);                                                       \
-            }                                                                                      \
-            if (end == text || *end != '\0') {                                                     \
-                bad_number(x[i * step[0]], "is not an integer", err);                              \
+            if (!mr_number_##tag(x[i * step[0]], &z[i])) {                                         \
+                bad_number(x[i * step[0]], what, err);                                             \
                 return i;                                                                          \
             }                                                                                      \
-            if (errno != 0 || v < (low) || v > (high)) {                                           \
-                bad_number(x[i * step[0]], "does not fit the dtype", err);                         \
-                return i;                                                                          \
-            }                                                                                      \
-            z[i] = (T)v;                                                                           \
         }                                                                                          \
         return n;                                                                                  \
     }
-INT_NUMBER(i32, int32_t, INT32_MIN, INT32_MAX)
-INT_NUMBER(i64, int64_t, INT64_MIN, INT64_MAX)
+NUMBER(f32, float, "is not a number")
+NUMBER(f64, double, "is not a number")
+NUMBER(i32, int32_t, "is not an integer, or does not fit int32")
+NUMBER(i64, int64_t, "is not an integer, or does not fit int64")
 
 static mr_kernel_loop number_loop(struct mr_attrs attrs, const uint8_t *dtypes)
 {
@@ -218,7 +145,7 @@ static int infer_substr(struct mr_kernel_infer *it, mr_error *err)
 
 MR_LOOP_HEAD(string_strip, string)
 MR_UNARY_BODY(struct mr_string, struct mr_string, struct mr_string, MR_AS_IT_IS, MR_AS_IT_IS,
-              strip(a))
+              mr_strip(a))
 
 /* ---- decode_raw ---- */
 

@@ -24,6 +24,7 @@ LAYERS = [
     ["_datasets"],
     ["dataset"],
     ["_files", "_service"],
+    ["_csv"],
     ["service"],
     ["experimental"],
     ["__init__"],

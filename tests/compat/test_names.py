@@ -155,7 +155,6 @@ def test_every_listed_difference_is_a_name_or_a_topic_of_the_file():
 @pytest.mark.parametrize(
     "name,hint",
     [
-        ("experimental.CsvDataset", "TextLineDataset"),
         ("experimental.snapshot", "TFRecordWriter"),
         ("io.parse_tensor", "decode_raw"),
         ("strings.format", "mr.strings.join"),

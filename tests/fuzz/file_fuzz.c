@@ -43,7 +43,8 @@ struct outcome {
 static struct shape shape_of(const uint8_t *said)
 {
     static mr_record_next *const formats[] = {mr_tfrecord_next, mr_text_line_next,
-                                              mr_fixed_record_next, mr_tfrecord_next};
+                                              mr_csv_record_next, mr_fixed_record_next,
+                                              mr_tfrecord_next};
 
     return (struct shape){.next = formats[said[0] & 3],
                           .compression = (enum mr_file_compression)((said[0] >> 2) % 3),

@@ -326,14 +326,24 @@ static mr_dataset *p_tfrecord(void)
     return records_of("GZIP");
 }
 
-static mr_dataset *p_text_line(void)
+static mr_dataset *lines_of(const char *op)
 {
     const char *const names[2] = {text_path[0], text_path[1]};
     mr_dataset *ds = make_strings(names, 2);
     mr_builder *b = begin_for(ds, NULL);
-    mr_dataset *inner = make("text_line", NULL, NULL, ATTRS(VALUE_ATTR("filename", 0)), b);
+    mr_dataset *inner = make(op, NULL, NULL, ATTRS(VALUE_ATTR("filename", 0)), b);
 
     return make_with_function("flat_map", ds, finish_dataset(b, inner), NULL, 0);
+}
+
+static mr_dataset *p_text_line(void)
+{
+    return lines_of("text_line");
+}
+
+static mr_dataset *p_csv_record(void)
+{
+    return lines_of("csv_record");
 }
 
 static mr_dataset *p_fixed_length_record(void)
@@ -406,6 +416,7 @@ const struct pipeline basic_pipelines[] = {
     {.name = "slices of a value", .make = p_slices_of_value},
     {.name = "tfrecord", .make = p_tfrecord},
     {.name = "text_line", .make = p_text_line},
+    {.name = "csv_record", .make = p_csv_record},
     {.name = "fixed_length_record", .make = p_fixed_length_record},
     {.name = "everything", .make = p_everything, .by_value = true},
 };
@@ -443,7 +454,8 @@ int pipelines_setup(void **state)
         CHECK_OK(mr_tfrecord_writer_close(w, e));
     }
     for (int f = 0; f < 2; f++) {
-        static const char *const texts[2] = {"one\r\n\ntwo words\nthree", "a\nb\n\r\n\rlast\n"};
+        static const char *const texts[2] = {"one\r\n\n\"two\nwords\"\nthree",
+                                             "a\nb\n\r\n\rlast\n"};
 
         (void)snprintf(text_path[f], sizeof text_path[f], "%s/%d.txt", dir, f);
         FILE *out = fopen(text_path[f], "w");

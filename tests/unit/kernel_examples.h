@@ -277,4 +277,9 @@ static const struct kernel_example kernel_examples[] = {
     {"resize", "bfloat16[5,4,2]", "size=<9,2> method=\"lanczos5\" antialias=true", NULL},
     {"rgb_to_hsv", "float32[n,3]{0,1}", "", "float32[2]"},
     {"hsv_to_rgb", "float16[2,3]{0,1}", "", "int32[3]"},
+    {"decode_csv", "decimal[] int32[]", "", "decimal[] bool[]"},
+    {"decode_csv", "decimal[n,2] float64[0] ", "", "int32[] int32[]"},
+    {"decode_csv", "string[2] string[1]", "na_value=\"ab\"", "string[] string[2]"},
+    {"decode_csv", "string[n] string[]", "select_cols=[0] field_delim=\";\"",
+     "string[] int32[] int32[]"},
 };

@@ -100,10 +100,6 @@ def instead_of_numpy(name: str, module: str = "numpy") -> str:
 
 # ---- names that are not there ----
 
-_csv = (
-    "read lines with mr.TextLineDataset, and cut them with mr.strings.split and "
-    "mr.strings.to_number"
-)
 _ragged = "there are no ragged or sparse tensors yet: use padded_batch"
 _stored = "write TFRecord files with mr.io.TFRecordWriter, read them with mr.TFRecordDataset"
 _own = "the names of {} are in mr itself"
@@ -124,8 +120,6 @@ _MISSING = {
         "keras": "models are not its business: feed them with the elements of a dataset",
     },
     "experimental": {
-        "CsvDataset": _csv,
-        "make_csv_dataset": _csv,
         "SqlDataset": "read the rows into tensors and use Dataset.from_tensor_slices",
         "RandomDataset": "mr.Dataset.random",
         "assert_cardinality": "Dataset.cardinality says what is known, and mr.service counts at "
@@ -151,7 +145,6 @@ _MISSING = {
     "io": {
         "parse_tensor": "use mr.io.decode_raw and mr.reshape",
         "serialize_tensor": "use the bytes of the array",
-        "decode_csv": _csv,
         "parse_sequence_example": "use mr.io.parse_single_example with FixedLenSequenceFeature",
         "gfile": "use Python's own files",
         "matching_files": "use Dataset.list_files",

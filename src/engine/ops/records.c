@@ -1,4 +1,4 @@
-/* tfrecord, text_line and fixed_length_record: the records of one file, as strings. The file is
+/* tfrecord, text_line, csv_record and fixed_length_record: the records of one file, as strings. The file is
  * opened by the first pull, so that opening a pipeline does no I/O. An error of the file is given
  * once; then it has ended, and how many records it would have had, nobody knows. Where it is the
  * machine that failed, the next pull tries again. A record that is too large for the memory budget
@@ -83,6 +83,11 @@ static int tfrecord_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
 static int text_line_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     return records_open(head, mr_text_line_next, err);
+}
+
+static int csv_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    return records_open(head, mr_csv_record_next, err);
 }
 
 static int fixed_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -408,6 +413,13 @@ const struct mr_operator mr_operator_text_line = {
     .args = records_args,
     .infer = records_infer,
     .run = RECORDS_RUN(text_line_open),
+};
+
+const struct mr_operator mr_operator_csv_record = {
+    .name = "csv_record",
+    .args = records_args,
+    .infer = records_infer,
+    .run = RECORDS_RUN(csv_open),
 };
 
 const struct mr_operator mr_operator_fixed_length_record = {
