@@ -15,7 +15,8 @@ tensors, elsewhere NumPy arrays. The argument `name`, which TensorFlow has every
 nothing.
 """
 
-from . import bitwise as bitwise, errors as errors, experimental as experimental, image as image
+from . import bitwise as bitwise, debugging as debugging, errors as errors
+from . import experimental as experimental, image as image
 from . import (
     io as io,
     linalg as linalg,
@@ -35,17 +36,14 @@ from ._files import FixedLengthRecordDataset as FixedLengthRecordDataset
 from ._files import TextLineDataset as TextLineDataset, TFRecordDataset as TFRecordDataset
 from ._graph.tensor import Tensor as Tensor, convert_to_tensor as convert_to_tensor
 from ._ops.absent import (
-    case as case,
-    cond as cond,
-    map_fn as map_fn,
     numpy_function as numpy_function,
     py_function as py_function,
-    switch_case as switch_case,
     while_loop as while_loop,
 )
 from ._ops.arrays import (
     broadcast_to as broadcast_to,
     concat as concat,
+    ensure_shape as ensure_shape,
     expand_dims as expand_dims,
     gather as gather,
     pad as pad,
@@ -73,6 +71,21 @@ from ._ops.constants import (
     range as range,
     zeros as zeros,
     zeros_like as zeros_like,
+)
+from ._ops.control import (
+    case as case,
+    cond as cond,
+    control_dependencies as control_dependencies,
+    map_fn as map_fn,
+    switch_case as switch_case,
+    vectorized_map as vectorized_map,
+)
+from ._ops.debugging import (
+    Assert as Assert,
+    assert_equal as assert_equal,
+    assert_greater as assert_greater,
+    assert_less as assert_less,
+    assert_rank as assert_rank,
 )
 from ._ops.elementwise import (
     abs as abs,

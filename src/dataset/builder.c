@@ -74,6 +74,10 @@ void mr_fn_node_unref(struct mr_fn_node *node)
     }
     mr_free(node->inputs);
     mr_attrs_free(node->attrs, node->nattrs);
+    for (size_t i = 0; i < node->nfunctions; i++) {
+        mr_function_unref(node->functions[i]);
+    }
+    mr_free(node->functions);
     mr_free(node->out_specs);
     mr_block_unref(node->constant);
     mr_free(node);
@@ -117,21 +121,54 @@ static int check_inputs(const mr_builder *b, const uint32_t *inputs, size_t n, m
     return MR_OK;
 }
 
+/* The functions of @node as infer sees them; the leaves are one array. */
+static int describe_functions(const struct mr_fn_node *node, struct mr_kernel_function *ret,
+                              struct mr_leaf_spec **leaves, mr_error *err)
+{
+    struct mr_leaf_spec *at;
+    size_t total = 0;
+
+    for (size_t f = 0; f < node->nfunctions; f++) {
+        total += mr_spec_leaves(node->functions[f]->inputs) + node->functions[f]->noutputs;
+    }
+    *leaves = at = mr_calloc(total, sizeof *at);
+    MR_CHECK_ALLOC(at, err);
+    for (size_t f = 0; f < node->nfunctions; f++) {
+        const mr_function *fn = node->functions[f];
+        size_t nin = mr_spec_leaves(fn->inputs);
+
+        ret[f] = (struct mr_kernel_function){
+            .in = at, .nin = nin, .out = at + nin, .nout = fn->noutputs};
+        for (size_t i = 0; i < nin; i++) {
+            *at++ = *mr_spec_leaf(fn->inputs, i);
+        }
+        for (size_t i = 0; i < fn->noutputs; i++) {
+            *at++ = *mr_spec_leaf(fn->spec, i);
+        }
+    }
+    return MR_OK;
+}
+
 static int infer(const mr_builder *b, struct mr_fn_node *node, mr_error *err)
 {
+    MR_AUTO(mr_free)
+    struct mr_kernel_function *functions = mr_calloc(node->nfunctions, sizeof *functions);
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
     MR_AUTO(mr_free) struct mr_leaf_spec *in = mr_calloc(node->ninputs, sizeof *in);
     MR_AUTO(mr_free) struct mr_leaf_spec *out = mr_calloc(MR_LEAVES_MAX, sizeof *out);
 
+    MR_CHECK_ALLOC(functions, err);
     MR_CHECK_ALLOC(in, err);
     MR_CHECK_ALLOC(out, err);
+    MR_TRY(describe_functions(node, functions, &leaves, err));
     for (size_t i = 0; i < node->ninputs; i++) {
         in[i] = b->values[node->inputs[i]].spec;
         if (in[i].kind == MR_LEAF_DATASET) {
             return mr_error_set(err, MR_EINVAL, "input %zu is a dataset, not a tensor", i);
         }
     }
-    MR_TRY(mr_kernel_infer(node->kernel, node->attrs, node->nattrs, in, node->ninputs, out,
-                           MR_LEAVES_MAX, &node->nout, err));
+    MR_TRY(mr_kernel_infer(node->kernel, node->attrs, node->nattrs, in, node->ninputs, functions,
+                           node->nfunctions, out, MR_LEAVES_MAX, &node->nout, err));
     node->out_specs = mr_memdup(out, node->nout * sizeof *out);
     MR_CHECK_ALLOC(node->out_specs, err);
     return MR_OK;
@@ -157,7 +194,7 @@ static int take_salt(mr_builder *b, struct mr_fn_node *node, mr_error *err)
         mr_attr_clear(&a);
     }
     node->nattrs = kept;
-    bool random = (node->kernel->flags & MR_KERNEL_RANDOM) != 0;
+    bool random = node->random;
     if (given && (!random || node->salt == 0)) {
         return mr_error_set(err, MR_EINVAL, "argument '%s' is for random operators, and at least 1",
                             MR_FN_SALT);
@@ -200,17 +237,70 @@ static int set_attrs(struct mr_fn_node *node, const struct mr_attr *attrs, size_
     return MR_OK;
 }
 
+static bool draws(const mr_function *fn)
+{
+    for (size_t i = 0; i < fn->nnodes; i++) {
+        if (fn->nodes[i]->random) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int add_function(mr_builder *b, struct mr_fn_node *node, mr_function *fn, mr_error *err)
+{
+    mr_function **place = &node->functions[node->nfunctions];
+
+    if (fn->dataset != NULL) {
+        return mr_error_set(err, MR_EINVAL, "a function returns a dataset, not tensors");
+    }
+    if (fn->depth >= MR_FUNCTION_DEPTH_MAX) {
+        return mr_error_set(err, MR_EINVAL, "functions are nested more than %d deep",
+                            MR_FUNCTION_DEPTH_MAX);
+    }
+    if (fn->ncaptures == 0) {
+        *place = mr_function_ref(fn);
+    } else if (fn->scope != b->id) {
+        return mr_error_set(err, MR_EINVAL, "a function uses values of another function");
+    } else {
+        MR_TRY(mr_function_close(fn, b, node->inputs, &node->ninputs, place, err));
+    }
+    node->random = node->random || draws(*place);
+    node->nfunctions++;
+    return MR_OK;
+}
+
+/* Also what they capture, as inputs. */
+static int add_functions(mr_builder *b, struct mr_fn_node *node, mr_function *const *functions,
+                         size_t n, mr_error *err)
+{
+    size_t inputs = node->ninputs;
+
+    for (size_t i = 0; i < n; i++) {
+        inputs += functions[i]->ncaptures;
+    }
+    uint32_t *grown = mr_reallocarray(node->inputs, MR_MAX(inputs, 1), sizeof *grown);
+    MR_CHECK_ALLOC(grown, err);
+    node->inputs = grown;
+    node->functions = mr_calloc(n, sizeof(mr_function *));
+    MR_CHECK_ALLOC(node->functions, err);
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(add_function(b, node, functions[i], err));
+    }
+    return MR_OK;
+}
+
 static int add(mr_builder *b, const struct mr_kernel *kernel, const uint32_t *inputs,
-               size_t ninputs, const struct mr_attr *attrs, size_t nattrs, size_t nfunctions,
-               uint32_t *outputs, size_t cap, size_t *noutputs, mr_error *err)
+               size_t ninputs, const struct mr_attr *attrs, size_t nattrs,
+               mr_function *const *functions, size_t nfunctions, uint32_t *outputs, size_t cap,
+               size_t *noutputs, mr_error *err)
 {
     MR_TRY(check_inputs(b, inputs, ninputs, err));
-    if (nfunctions > 0) {
-        return mr_error_set(err, MR_EINVAL, "takes no functions");
-    }
     MR_AUTO(mr_fn_node_unref) struct mr_fn_node *node = new_node(inputs, ninputs);
     MR_CHECK_ALLOC(node, err);
     node->kernel = kernel;
+    node->random = (kernel->flags & MR_KERNEL_RANDOM) != 0;
+    MR_TRY(add_functions(b, node, functions, nfunctions, err));
     MR_TRY(set_attrs(node, attrs, nattrs, err));
     MR_TRY(take_salt(b, node, err));
     MR_TRY(infer(b, node, err));
@@ -239,9 +329,9 @@ int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs, size_t
                             "there is no tensor operator '%s' in this version (%s)", op,
                             MR_VERSION);
     }
-    MR_TRY_WRAP(
-        add(b, kernel, inputs, ninputs, attrs, nattrs, nfunctions, outputs, cap, noutputs, err),
-        err, "%s", op);
+    MR_TRY_WRAP(add(b, kernel, inputs, ninputs, attrs, nattrs, functions, nfunctions, outputs, cap,
+                    noutputs, err),
+                err, "%s", op);
     return MR_OK;
 }
 

@@ -234,7 +234,10 @@ int mr_canonical_fn_node(const struct mr_fn_node *node, const struct mr_fn_value
         mr_buf_append(b, values[node->inputs[i]].hash, 16);
     }
     MR_TRY(put_attrs(b, node->attrs, node->nattrs, values, err));
-    put_u64(b, 0); /* functions, which no tensor operator takes */
+    put_u64(b, node->nfunctions);
+    for (size_t i = 0; i < node->nfunctions; i++) {
+        mr_buf_append(b, node->functions[i]->fingerprint, 16);
+    }
     return finish(b, ret, err);
 }
 

@@ -67,8 +67,18 @@ static int snapshot(mr_spec *inputs, const struct mr_fn_value *values, size_t nv
         return mr_error_nomem(err);
     }
     fn->depth = 1;
+    fn->weight = nnodes;
     for (size_t i = 0; i < nnodes; i++) {
         fn->nodes[fn->nnodes++] = mr_fn_node_ref(nodes[i]);
+        for (size_t k = 0; k < nodes[i]->nfunctions; k++) {
+            fn->depth = MR_MAX(fn->depth, nodes[i]->functions[k]->depth + 1);
+            fn->weight += nodes[i]->functions[k]->weight;
+        }
+    }
+    if (fn->weight > MR_GRAPH_NODES_MAX) {
+        return mr_error_set(err, MR_EINVAL,
+                            "the functions of a function have more than %d operators in all",
+                            MR_GRAPH_NODES_MAX);
     }
     *ret = MR_TAKE(fn);
     return MR_OK;
@@ -175,12 +185,20 @@ static struct mr_fn_node *renumber(const struct mr_fn_node *node, const uint32_t
     made->out_specs = copy_array(node->out_specs, node->nout, sizeof *node->out_specs);
     made->nout = node->nout;
     made->salt = node->salt;
+    made->random = node->random;
     made->first_value = first_value;
     if (made->inputs == NULL || made->out_specs == NULL ||
         mr_attrs_copy(node->attrs, node->nattrs, &made->attrs, &ignored) != MR_OK) {
         return NULL;
     }
     made->nattrs = node->nattrs;
+    made->functions = mr_calloc(node->nfunctions, sizeof(mr_function *));
+    if (made->functions == NULL) {
+        return NULL;
+    }
+    for (; made->nfunctions < node->nfunctions; made->nfunctions++) {
+        made->functions[made->nfunctions] = mr_function_ref(node->functions[made->nfunctions]);
+    }
     for (size_t i = 0; i < made->ninputs; i++) {
         made->inputs[i] = map[made->inputs[i]];
     }

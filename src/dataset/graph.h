@@ -77,10 +77,13 @@ struct mr_fn_node {
     size_t ninputs;
     struct mr_attr *attrs; /* sorted by name, owned */
     size_t nattrs;
+    mr_function **functions; /* one reference each; they capture nothing */
+    size_t nfunctions;
     uint32_t first_value;           /* value number of the first result; the others follow */
     struct mr_leaf_spec *out_specs; /* what infer said */
     size_t nout;
     uint32_t salt; /* tells equal random operators of one function apart */
+    bool random;   /* it draws random numbers, or a function of it does */
 };
 
 struct mr_function {
@@ -97,6 +100,9 @@ struct mr_function {
     uint64_t self;   /* the builder that this function was finished from */
     uint32_t depth;  /* 1 + that of the deepest function inside */
     uint32_t height; /* of the highest dataset inside; 0: none */
+    /* Nodes, those of functions of tensor operators counted wherever they are used: each is
+     * compiled. At most MR_GRAPH_NODES_MAX. */
+    uint64_t weight;
     uint8_t fingerprint[16];
     uint32_t *outputs; /* value numbers; none if it returns a dataset */
     size_t noutputs;

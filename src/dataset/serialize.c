@@ -343,6 +343,8 @@ static int write_fn_node(struct writer *w, const struct mr_fn_node *node, const 
     for (size_t i = 0; i < node->ninputs; i++) {
         to->inputs[i] = scope->map[node->inputs[i]];
     }
+    to->n_functions = node->nfunctions;
+    MR_TRY(write_functions(w, node->functions, node->nfunctions, NULL, &to->functions, err));
     to->n_attrs = node->nattrs + extra;
     MR_TRY(take_messages(w, &millrace__attr__descriptor, to->n_attrs, &to->attrs, err));
     if (extra > 0) { /* sorts before every name */

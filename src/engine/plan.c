@@ -9,9 +9,7 @@
 static bool is_plain(const mr_function *fn)
 {
     for (size_t i = 0; i < fn->nnodes; i++) {
-        const struct mr_fn_node *node = fn->nodes[i];
-
-        if (node->kernel != NULL && (node->kernel->flags & MR_KERNEL_RANDOM) != 0) {
+        if (fn->nodes[i]->random) {
             return false;
         }
     }

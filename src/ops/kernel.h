@@ -26,7 +26,25 @@ struct mr_kernel_random {
     uint64_t seed; /* of the operator */
     uint64_t epoch;
     uint64_t split;
-    uint64_t index; /* of the first row within its split */
+    uint64_t index;          /* of the first row within its split */
+    const uint64_t *indices; /* of each row, where they do not follow each other; else NULL */
+};
+
+static inline uint64_t mr_kernel_random_index(const struct mr_kernel_random *random, uint32_t row)
+{
+    return random->indices != NULL ? random->indices[row] : random->index + row;
+}
+
+/* A function that an operator is given: what it takes and returns, and how to run it. */
+struct mr_kernel_function {
+    const struct mr_leaf_spec *in; /* infer */
+    size_t nin;
+    const struct mr_leaf_spec *out; /* infer */
+    size_t nout;
+    /* eval: as mr_program_run(), of @program */
+    int (*run)(const void *program, const mr_block *in, const struct mr_kernel_random *random,
+               mr_block **ret, uint32_t *bad_row, mr_error *err);
+    void *program;
 };
 
 struct mr_kernel;
@@ -45,6 +63,8 @@ struct mr_kernel_infer {
     struct mr_leaf_spec *out; /* room for cap. To begin with out[0] is as in[0] */
     size_t cap;
     size_t nout; /* 1 to begin with */
+    const struct mr_kernel_function *functions;
+    size_t nfunctions;
 };
 
 /* One row of all inputs. */
@@ -63,6 +83,8 @@ struct mr_kernel_call {
     const struct mr_leaf_spec *out_specs; /* what infer said */
     const struct mr_kernel_random *random;
     void *state; /* from prepare(), or NULL */
+    const struct mr_kernel_function *functions;
+    size_t nfunctions;
 };
 
 struct mr_kernel_in {
@@ -94,6 +116,9 @@ struct mr_kernel {
     int32_t max_inputs;
     uint32_t dtypes; /* not 0: the inputs have one dtype, which is in this set (MR_SET()) */
     uint8_t result;  /* not 0: the dtype of the result, whatever infer makes of it */
+    /* It takes 1 to so many functions, which capture nothing: what they need of the function around
+     * are inputs of the operator, behind its own, in the order of the functions. */
+    uint32_t max_functions;
     /* Optional: what the fields above do not say. Checks attributes and inputs; the result specs.
      * MR_EINVAL says which argument and why; TF's dtype rules (no promotion). For an elementwise
      * kernel the shapes of the inputs have been broadcast to out[0]. */
@@ -150,8 +175,9 @@ const struct mr_kernel *const *mr_kernel_list(size_t *n);
  * mr_attrs_copy() has seen to) and the dtypes; then infer. The
  * error does not name the operator: its caller does. On failure @out is undefined. */
 int mr_kernel_infer(const struct mr_kernel *kernel, const struct mr_attr *attrs, size_t nattrs,
-                    const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out, size_t cap,
-                    size_t *nout, mr_error *err);
+                    const struct mr_leaf_spec *in, size_t nin,
+                    const struct mr_kernel_function *functions, size_t nfunctions,
+                    struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err);
 
 /* Attribute look-up for infer and eval. NULL if absent. */
 const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const char *name);

@@ -81,7 +81,8 @@ int mr_rows_infer(const struct mr_kernel_call *call, const struct mr_tensor *in,
     MR_AUTO(mr_free)
     struct mr_leaf_spec *many = nin <= SMALL_INPUTS ? NULL : mr_calloc(nin, sizeof *many);
     struct mr_leaf_spec *specs = nin <= SMALL_INPUTS ? small : many;
-    struct mr_kernel_infer it = {{call->attrs, call->nattrs}, specs, nin, out, nout, 0};
+    struct mr_kernel_infer it = {
+        {call->attrs, call->nattrs}, specs, nin, out, nout, 0, call->functions, call->nfunctions};
 
     MR_CHECK_ALLOC(specs, err);
     for (size_t i = 0; i < nin; i++) {
@@ -117,7 +118,7 @@ static void load_row(struct rows_work *w, uint32_t r)
         w->tensors[i] = mr_input_row(&w->inputs[i], r);
     }
     if (w->call->random != NULL) {
-        w->random.index = w->call->random->index + r;
+        w->random.index = mr_kernel_random_index(w->call->random, r);
     }
 }
 
@@ -237,6 +238,7 @@ int mr_rows_eval(const struct mr_kernel_call *call, uint32_t rows, const struct 
     *bad_row = 0;
     if (call->random != NULL) {
         w.random = *call->random;
+        w.random.indices = NULL;
     }
     w.row = (struct mr_row){{call->attrs, call->nattrs}, call->state, w.tensors, nin, &w.random};
     int rc = mr_inputs_open(in, nin, rows, &w.inputs, err);

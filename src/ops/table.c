@@ -78,12 +78,26 @@ static int check_dtypes(uint32_t set, const struct mr_leaf_spec *in, size_t nin,
     return mr_infer_same_dtype(in, 0, nin, err);
 }
 
-int mr_kernel_infer(const struct mr_kernel *kernel, const struct mr_attr *attrs, size_t nattrs,
-                    const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out, size_t cap,
-                    size_t *nout, mr_error *err)
+static int check_functions(const struct mr_kernel *k, size_t n, mr_error *err)
 {
-    struct mr_kernel_infer it = {{attrs, nattrs}, in, nin, out, cap, 0};
+    if (n > 0 && k->max_functions == 0) {
+        return mr_error_set(err, MR_EINVAL, "takes no functions");
+    }
+    if (k->max_functions > 0 && (n == 0 || n > k->max_functions)) {
+        return mr_error_set(err, MR_EINVAL, "takes 1 to %u functions, not %zu", k->max_functions,
+                            n);
+    }
+    return MR_OK;
+}
 
+int mr_kernel_infer(const struct mr_kernel *kernel, const struct mr_attr *attrs, size_t nattrs,
+                    const struct mr_leaf_spec *in, size_t nin,
+                    const struct mr_kernel_function *functions, size_t nfunctions,
+                    struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+{
+    struct mr_kernel_infer it = {{attrs, nattrs}, in, nin, out, cap, 0, functions, nfunctions};
+
+    MR_TRY(check_functions(kernel, nfunctions, err));
     MR_TRY(check_inputs(kernel, in, nin, err));
     MR_TRY(check_attrs(kernel->attr_table, attrs, nattrs, err));
     if (cap == 0) {

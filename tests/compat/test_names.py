@@ -82,6 +82,7 @@ def public(owner, prefix):
             (module, "mr." + module.__name__.split(".")[1])
             for module in (
                 mr.bitwise,
+                mr.debugging,
                 mr.errors,
                 mr.experimental,
                 mr.io,

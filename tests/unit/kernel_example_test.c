@@ -60,8 +60,8 @@ static int infer(struct parsed *p, int rank)
         .dtype = MR_STRING, .rank = (int8_t)rank, .dims = {rank == 1 ? -1 : 0}};
     size_t nout = 0;
 
-    return mr_kernel_infer(p->call.kernel, p->attrs, p->nattrs, &in, 1, p->out_specs, 3, &nout,
-                           &p->err);
+    return mr_kernel_infer(p->call.kernel, p->attrs, p->nattrs, &in, 1, NULL, 0, p->out_specs, 3,
+                           &nout, &p->err);
 }
 
 /* @rows records, one after the other in @records, the ends in @ends. */

@@ -56,6 +56,8 @@ static const struct kernel_example kernel_examples[] = {
     BINARY("minimum"),
     BINARY("maximum"),
     BINARY("squared_difference"),
+    {"ensure_shape", "int32[2,n]", "shape=<2,-1>", "int32[3]"},
+    {"ensure_shape", "string[n]", "shape=<-1>", "string[]"},
     {"floor_div", "int32[2,3] int32[3]{1,5}", "", "int32[] int64[]"},
     {"floor_div", "float32[n] float32[]{1,5}", "", "string[] string[]"},
     {"floor_div", "uint16[n] uint16[n]{1,5}", "", NULL},

@@ -544,7 +544,7 @@ int test_prepare(struct test_call *t, const char *kernel, const char *inputs, co
     test_parse_attrs(attrs, &t->attrs);
     t->call = (struct mr_kernel_call){
         .kernel = t->kernel, .attrs = t->attrs.attrs, .nattrs = t->attrs.n, .out_specs = t->out};
-    return mr_kernel_infer(t->kernel, t->attrs.attrs, t->attrs.n, t->in, t->nin, t->out,
+    return mr_kernel_infer(t->kernel, t->attrs.attrs, t->attrs.n, t->in, t->nin, NULL, 0, t->out,
                            TEST_OUTPUTS_MAX, &t->nout, err);
 }
 

@@ -480,21 +480,11 @@ static void random_functions(void **state)
     }
 }
 
-static void failed_allocations(void **state)
+/* Each allocation fails in turn. */
+static void without_memory(mr_function *fn, const mr_block *block)
 {
-    const int64_t dims[] = {2};
-    struct mr_leaf_spec in = leaf(MR_INT64, 1, dims);
-    mr_builder *b = begin(&in, 1);
-    mr_function *fn = NULL;
-    uint32_t y = OP(b, "add", OP(b, "mul", 0, 0), OP(b, "neg", constant(b, 5)));
-    uint32_t outputs[] = {OP(b, "reduce_sum", y), y};
-    mr_block *block = NULL;
     int rc = MR_EEXHAUSTED;
 
-    CHECK_OK(mr_builder_finish(b, outputs, 2, NULL, &fn, e));
-    mr_builder_free(b);
-    CHECK_OK(mr_block_alloc(3, &in, 1, &block, e));
-    memset(mr_block_data(block, 0), 0, 3 * 2 * sizeof(int64_t));
     for (uint64_t nth = 1; rc != MR_OK; nth++) {
         mr_program *p = NULL;
         mr_block *out = NULL;
@@ -511,7 +501,189 @@ static void failed_allocations(void **state)
         mr_block_unref(out);
         mr_program_free(p);
     }
+}
+
+static void failed_allocations(void **state)
+{
+    const int64_t dims[] = {2};
+    struct mr_leaf_spec in = leaf(MR_INT64, 1, dims);
+    mr_builder *b = begin(&in, 1);
+    mr_function *fn = NULL;
+    uint32_t y = OP(b, "add", OP(b, "mul", 0, 0), OP(b, "neg", constant(b, 5)));
+    uint32_t outputs[] = {OP(b, "reduce_sum", y), y};
+    mr_block *block = NULL;
+
+    CHECK_OK(mr_builder_finish(b, outputs, 2, NULL, &fn, e));
+    mr_builder_free(b);
+    CHECK_OK(mr_block_alloc(3, &in, 1, &block, e));
+    memset(mr_block_data(block, 0), 0, 3 * 2 * sizeof(int64_t));
+    without_memory(fn, block);
     mr_block_unref(block);
+    mr_function_unref(fn);
+}
+
+/* ---- functions of operators ---- */
+
+/* The function (captured x) -> x op k, of the function that @b builds. */
+static mr_function *inner(mr_builder *b, const char *op, uint32_t x, const int64_t *k, bool takes)
+{
+    struct mr_leaf_spec part = leaf(MR_INT64, 0, NULL);
+    mr_builder *made = NULL;
+    mr_function *fn = NULL;
+    mr_spec *spec = NULL;
+    uint32_t captured = 0;
+
+    CHECK_OK(mr_spec_new(&part, takes ? 1 : 0, NULL, &spec, e));
+    CHECK_OK(mr_builder_new(spec, b, &made, e));
+    mr_spec_unref(spec);
+    CHECK_OK(mr_builder_capture(made, x, &captured, e));
+    uint32_t out = OP(made, op, captured, takes ? 0 : constant(made, *k));
+    CHECK_OK(mr_builder_finish(made, &out, 1, NULL, &fn, e));
+    mr_builder_free(made);
+    return fn;
+}
+
+static uint32_t add_with(mr_builder *b, const char *op, uint32_t in, mr_function **fns, size_t n)
+{
+    uint32_t out = 0;
+    size_t nout = 0;
+
+    CHECK_OK(mr_builder_add(b, op, &in, 1, NULL, 0, fns, n, &out, 1, &nout, e));
+    for (size_t i = 0; i < n; i++) {
+        mr_function_unref(fns[i]);
+    }
+    return out;
+}
+
+/* x -> 8 / x where x % 3 is 0, x + 100 where it is 1, x * 2 elsewhere. */
+static mr_function *switching(void)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t index = cast(b, OP(b, "floor_mod", 0, constant(b, 3)), MR_INT32);
+    mr_function *fns[] = {inner(b, "floor_mod", constant(b, 8), &(int64_t){3}, false),
+                          inner(b, "add", 0, &(int64_t){100}, false),
+                          inner(b, "mul", 0, &(int64_t){2}, false)};
+    uint32_t out = add_with(b, "switch_case", index, fns, 3);
+    mr_function *fn = NULL;
+
+    CHECK_OK(mr_builder_finish(b, &out, 1, NULL, &fn, e));
+    mr_builder_free(b);
+    return fn;
+}
+
+static void each_row_takes_its_branch(void **state)
+{
+    mr_function *fn = switching();
+    mr_program *p = NULL;
+
+    CHECK_OK(mr_program_new(fn, &p, e));
+    for (uint32_t rows = 0; rows < 9; rows++) {
+        mr_block *in = ints(rows, NULL);
+        mr_block *out = run_ok(p, in);
+
+        for (int64_t r = 0; r < rows; r++) {
+            int64_t expected = r % 3 == 0 ? 2 : r % 3 == 1 ? r + 100 : r * 2;
+
+            assert_int_equal(int_at(out, 0, (uint32_t)r), expected);
+        }
+        mr_block_unref(out);
+        if (rows == 4) {
+            without_memory(fn, in);
+        }
+        mr_block_unref(in);
+    }
+    mr_program_free(p);
+    mr_function_unref(fn);
+}
+
+/* A failing row of a branch leaves the rows before it, of all branches. */
+static void a_branch_that_fails_leaves_the_rows_before(void **state)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t index = cast(b, OP(b, "floor_mod", 0, constant(b, 2)), MR_INT32);
+    mr_function *fns[] = {inner(b, "add", 0, &(int64_t){1}, false),
+                          inner(b, "floor_div", 0, &(int64_t){0}, false)};
+    uint32_t out = add_with(b, "switch_case", index, fns, 2);
+    mr_program *p = compile(b, &out, 1);
+    mr_block *block = ints(5, (const int64_t[]){2, 4, 6, 7, 9});
+    mr_block *before = NULL;
+    uint32_t bad = 0;
+    mr_error err = {0};
+
+    assert_true(mr_program_run(p, block, NULL, NULL, &before, &bad, &err) < 0);
+    assert_int_equal(bad, 3);
+    assert_int_equal(mr_block_rows(before), 3);
+    assert_int_equal(int_at(before, 0, 2), 7);
+    mr_block_unref(before);
+    mr_block_unref(block);
+    mr_program_free(p);
+}
+
+/* [rows, 3] -> each part plus the sum that stands beside it. */
+static void each_part_goes_through_the_function(void **state)
+{
+    struct mr_leaf_spec specs[] = {leaf(MR_INT64, 1, (const int64_t[]){3}),
+                                   leaf(MR_INT64, 0, NULL)};
+    mr_builder *b = begin(specs, 2);
+    mr_function *fns[] = {inner(b, "add", 1, NULL, true)};
+    uint32_t out = add_with(b, "map_fn", 0, fns, 1);
+    mr_function *fn = NULL;
+    mr_program *p = NULL;
+
+    CHECK_OK(mr_builder_finish(b, &out, 1, NULL, &fn, e));
+    mr_builder_free(b);
+    CHECK_OK(mr_program_new(fn, &p, e));
+    for (uint32_t rows = 0; rows < 4; rows++) {
+        mr_block *in = NULL;
+
+        CHECK_OK(mr_block_alloc(rows, specs, 2, &in, e));
+        for (uint32_t i = 0; i < rows * 3; i++) {
+            ((int64_t *)mr_block_data(in, 0))[i] = i;
+            ((int64_t *)mr_block_data(in, 1))[i / 3] = 100 * (i / 3);
+        }
+        mr_block *got = run_ok(p, in);
+        const int64_t *values = mr_block_column(got, 0)->data;
+        for (uint32_t i = 0; i < rows * 3; i++) {
+            assert_int_equal(values[i], i + 100 * (i / 3));
+        }
+        mr_block_unref(got);
+        without_memory(fn, in);
+        mr_block_unref(in);
+    }
+    mr_program_free(p);
+    mr_function_unref(fn);
+}
+
+/* Each function uses the one before twice: what would be compiled doubles each time. */
+static void functions_that_double_are_refused(void **state)
+{
+    struct mr_leaf_spec index = leaf(MR_INT32, 0, NULL);
+    mr_function *fn = NULL;
+    mr_error err = {0};
+    int rc = MR_OK;
+
+    for (int level = 0; rc == MR_OK && level < 64; level++) {
+        mr_builder *b = begin(&index, 1);
+        mr_function *made = NULL;
+        uint32_t out = 0;
+        size_t n = 0;
+
+        for (int i = 0; rc == MR_OK && i < 200; i++) {
+            uint32_t in[] = {0, 0};
+
+            rc = level == 0
+                     ? mr_builder_add(b, "identity", in, 1, NULL, 0, NULL, 0, &out, 1, &n, &err)
+                     : mr_builder_add(b, "switch_case", in, 2, NULL, 0, &fn, 1, &out, 1, &n, &err);
+        }
+        rc = rc == MR_OK ? mr_builder_finish(b, &out, 1, NULL, &made, &err) : rc;
+        mr_builder_free(b);
+        mr_function_unref(fn);
+        fn = made;
+    }
+    assert_int_equal(rc, MR_EINVAL);
+    assert_non_null(strstr(err.message, "in all"));
     mr_function_unref(fn);
 }
 
@@ -529,6 +701,10 @@ int main(void)
         cmocka_unit_test(columns_of_another_spec),
         cmocka_unit_test(a_rowwise_operator_gets_a_loop),
         cmocka_unit_test(random_functions),
+        cmocka_unit_test(each_row_takes_its_branch),
+        cmocka_unit_test(a_branch_that_fails_leaves_the_rows_before),
+        cmocka_unit_test(each_part_goes_through_the_function),
+        cmocka_unit_test(functions_that_double_are_refused),
         cmocka_unit_test(failed_allocations),
     };
 

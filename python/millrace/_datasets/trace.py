@@ -8,7 +8,7 @@ from .._base.hints import Draws
 from .._capi import ffi as _ffi
 from .._data import structure as _structure
 from .._data.structure import Structure
-from .._graph.symbol import current_graph, stack
+from .._graph.symbol import current_graph
 from .._graph.tensor import Graph
 from .base import DatasetBase
 
@@ -26,11 +26,10 @@ def trace(
     """
     if spec_ptr is None:
         spec_ptr, structure = ds._spec_ptr, ds._structure
-    graph, graphs = Graph(spec_ptr, current_graph()), stack()
-    depth = len(graphs)
-    draws = Draws() if depth == 0 else None  # the outermost function sees what inner ones draw
-    try:
-        graphs.append(graph)
+    outer = current_graph()
+    graph = Graph(spec_ptr, outer)
+    draws = Draws() if outer is None else None  # the outermost function sees what inner ones draw
+    with graph.traced():
         inputs = [
             value if of is None else ds._elements_of(value, of)
             for value, of in zip(
@@ -59,8 +58,3 @@ def trace(
         if any(isinstance(leaf, DatasetBase) for leaf in leaves):
             raise TypeError(f"the function given to {what} returned a dataset inside a structure")
         return graph.finish([graph.convert(leaf) for leaf in leaves], out), None
-    finally:
-        # Also when a signal handler's exception came before anything was done: none comes before
-        # this.
-        del graphs[depth:]
-        graph.close()

@@ -13,21 +13,22 @@ one element.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from typing import Any, Callable, NoReturn, Sequence, TypeAlias
+from typing import Any, Callable, Iterator, NoReturn, Sequence, TypeAlias
 
 from .._base.hints import OPERATORS, instead_of_numpy
 from .._capi import ffi as _ffi
 from .._capi.ffi import byref, check, lib
 from .._data import structure as _structure
 from .._data.block import Array, new_block
-from .._data.spec import TensorShape, from_leaf
+from .._data.spec import TensorShape, TensorSpec, from_leaf, new_spec
 from ..dtypes import DType, DTypeLike, as_dtype
 from . import slicing as _slicing
 from .attrs import AttrTable
 from .literals import common_dtype, to_array
 from .operators import first_element, new_dataset
-from .symbol import Symbol, TensorLike, current_graph, holds_symbols
+from .symbol import Symbol, TensorLike, current_graph, holds_symbols, stack
 
 _OUTPUTS_MAX = 4096  # MR_LEAVES_MAX: parse_example has one result a feature
 
@@ -40,6 +41,7 @@ class Graph:
         check(lib.mr_builder_new(spec, outer.ptr if outer else None, byref(ret), byref(err)), err)
         self._builder: _ffi.BuilderHandle | None = _ffi.BuilderHandle(ret)
         self._captured: dict[int, Tensor] = {}
+        self._checks: list[tuple[Tensor, str]] = []
         self.outer = outer  # held: the outer builder must outlive this one
         self.inputs = [self._tensor(i) for i in range(lib.mr_spec_leaves(spec))]
 
@@ -99,7 +101,11 @@ class Graph:
         )[0]
 
     def add(
-        self, op: str, inputs: Sequence[Tensor], attrs: AttrTable | None = None
+        self,
+        op: str,
+        inputs: Sequence[Tensor],
+        attrs: AttrTable | None = None,
+        functions: Sequence[_ffi.FunctionHandle] = (),
     ) -> list[Tensor]:
         """Apply tensor operator @op to tensors of this graph; its results."""
         table, count = (attrs or AttrTable()).as_array()
@@ -113,8 +119,8 @@ class Graph:
                 len(inputs),
                 table,
                 count,
-                None,
-                0,
+                _ffi.pointer_array(functions),
+                len(functions),
                 outputs,
                 _OUTPUTS_MAX,
                 byref(n),
@@ -124,8 +130,33 @@ class Graph:
         )
         return [self._tensor(outputs[i]) for i in range(n.value)]
 
+    @contextlib.contextmanager
+    def traced(self) -> Iterator[None]:
+        """
+        While this holds, this is the function that is being traced on this thread; it is finished
+        afterwards.
+        """
+        graphs = stack()
+        depth = len(graphs)
+        try:
+            graphs.append(self)
+            yield
+        finally:
+            # Also when a signal handler's exception came before anything was done: none comes
+            # before this.
+            del graphs[depth:]
+            self.close()
+
+    def check(self, condition: Tensor, message: str) -> None:
+        """Let elements fail with @message for which the scalar bool @condition does not hold."""
+        self._checks.append((condition, message))
+
     def finish(self, outputs: Sequence[Tensor], structure: Any) -> _ffi.FunctionHandle:
         """The function, whose result is @outputs in @structure."""
+        outputs = list(outputs)
+        for condition, message in self._checks:  # what nobody needs is not computed
+            attrs = AttrTable().bytes("message", message)
+            outputs[:1] = self.add("assert", [outputs[0], condition], attrs)
         numbers = (ctypes.c_uint32 * max(1, len(outputs)))(*[t.index for t in outputs])
         ret, err = ctypes.c_void_p(), _ffi.Error()
         check(
@@ -143,6 +174,11 @@ class Graph:
 
     def finish_dataset(self, handle: _ffi.DatasetHandle) -> _ffi.FunctionHandle:
         """The function, whose result is a dataset."""
+        if self._checks:
+            raise ValueError(
+                "an assertion in a function that returns a dataset has no effect: put it in a map "
+                "before"
+            )
         ret, err = ctypes.c_void_p(), _ffi.Error()
         check(lib.mr_builder_finish_dataset(self.ptr, handle.ptr, byref(ret), byref(err)), err)
         return _ffi.FunctionHandle(ret)
@@ -178,19 +214,41 @@ def apply1(
 
 
 def _eager(op: str, arrays: Sequence[Array], attrs: AttrTable | None) -> list[Any]:
-    """The only element of a dataset of @arrays, mapped by a function of one operator."""
+    return run_once(lambda graph: graph.add(op, graph.inputs, attrs), arrays)
+
+
+def run_once(body: Callable[[Graph], list[Tensor]], arrays: Sequence[Array]) -> list[Any]:
+    """
+    The only element of a dataset of @arrays, mapped by the function whose results @body makes of the
+    graph's inputs.
+    """
     structure = _structure.to_json([_structure.LEAF] * len(arrays))
     source = new_dataset(
         "from_tensors",
         attrs=AttrTable().bytes("structure", structure).block("tensors", new_block(1, arrays)),
     )
     graph = Graph(lib.mr_dataset_spec(source.ptr), None)
-    try:
-        outputs = graph.add(op, graph.inputs, attrs)
+    with graph.traced():
+        outputs = body(graph)
         function = graph.finish(outputs, [_structure.LEAF] * len(outputs))
-    finally:
-        graph.close()
     return first_element(new_dataset("map", [source], functions=[function]))
+
+
+def trace_body(
+    func: Callable[[list[Tensor]], Any], inputs: Sequence[TensorSpec], what: str
+) -> tuple[_ffi.FunctionHandle, Any]:
+    """
+    A function for an operator of the function being traced: (the function of tensors like @inputs,
+    the structure of its result). What @func uses of the function around is captured.
+    """
+    spec = new_spec(inputs, [_structure.LEAF] * len(inputs))
+    graph = Graph(spec.ptr, current_graph())
+    with graph.traced():
+        result = func(graph.inputs)
+        if result is None:
+            raise TypeError(f"a function given to {what} returned None: is a `return` missing?")
+        leaves, structure = _structure.flatten(result)
+        return graph.finish([graph.convert(leaf) for leaf in leaves], structure), structure
 
 
 def convert_to_tensor(
@@ -410,7 +468,8 @@ class Tensor(Symbol):
 
     __bool__ = _refuse(
         "a tensor used as a condition (if, while, and, or, not)",
-        "Use mr.where(condition, x, y), & | ~ instead of and/or/not, or " "Dataset.filter.",
+        "Use mr.where(condition, x, y) or mr.cond(condition, f, g), & | ~ instead of and/or/not, or "
+        "Dataset.filter.",
     )
     __len__ = _refuse(
         "len() of a tensor", "Use x.shape[0], or mr.shape(x)[0] where the size is not known."

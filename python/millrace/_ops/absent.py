@@ -22,15 +22,15 @@ def absent(name: str, instead: str, owner: str = "") -> Callable[..., NoReturn]:
     return function
 
 
-cond = absent("cond", "use mr.where(condition, x, y), or filter and concatenate")
-case = absent("case", "use mr.where(condition, x, y)")
-switch_case = absent("switch_case", "use mr.gather over the stacked branches, or mr.where")
 while_loop = absent(
     "while_loop",
-    "functions have no loops: use operators on whole tensors, or repeat "
-    "and batch of the dataset",
+    "a function runs for a bounded time: use mr.map_fn for each part of a tensor, mr.cond for a "
+    "choice, operators on whole tensors, or Dataset.scan and repeat",
 )
-map_fn = absent("map_fn", "use operators on whole tensors, or map before batch")
+
+assert_shapes = absent("assert_shapes", "use mr.ensure_shape for each tensor")
+assert_proper_iterable = absent("assert_proper_iterable", "nothing here needs it")
+assert_same_float_dtype = absent("assert_same_float_dtype", "use mr.debugging.assert_type")
 
 _traced = (
     "functions of a pipeline are traced: use mr.* operators, or process the elements after "

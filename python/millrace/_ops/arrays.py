@@ -8,7 +8,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from .. import dtypes, errors
-from .._data.spec import integer
+from .._data.spec import ShapeLike, TensorShape, integer
 from .._graph.attrs import AttrTable
 from .._graph.literals import dtype_of, is_literal, to_array
 from .._graph.symbol import Symbol, TensorLike, current_graph
@@ -98,6 +98,39 @@ def reshape(tensor: TensorLike, shape: Any, name: str | None = None) -> Any:
     if dims is None:
         return apply1("reshape", [tensor, shape], same_dtype=False)
     return apply1("reshape", [tensor], AttrTable().shape("shape", dims))
+
+
+def ensure_shape(x: TensorLike, shape: ShapeLike, name: str | None = None) -> Any:
+    """Return a tensor whose shape is known better than before.
+
+    Parameters
+    ----------
+    x : tensor_like
+        Of any dtype.
+    shape : TensorShape or what makes one
+        What the shape must be; None is a size that may be anything.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        `x` as it is.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The shape is another one: at once where that is known, else with the element.
+
+    Examples
+    --------
+    >>> mr.ensure_shape([1, 2], [None])
+    array([1, 2], dtype=int32)
+    """
+    wanted = TensorShape(shape)
+    if wanted.rank is None:
+        return convert_to_tensor(x)
+    return apply1("ensure_shape", [x], AttrTable().shape("shape", wanted))
 
 
 def expand_dims(input: TensorLike, axis: int, name: str | None = None) -> Any:

@@ -216,3 +216,44 @@ def of_images(function: F) -> F:
     returns = _RETURNS.format(returns="The new images.")
     _complete(function, _listed(function, texts), returns, _RAISES)
     return function
+
+
+_CHECKED = {
+    "x": """x : tensor_like
+    What is looked at.""",
+    "y": """y : tensor_like
+    Of the dtype of `x`; shapes broadcast as NumPy's do.""",
+    "tensor": """tensor : tensor_like
+    What is looked at.""",
+    "message": """message : str, optional
+    What the error says.""",
+    "rtol": """rtol : float, optional
+    Ten times the dtype's epsilon by default.""",
+    "atol": """atol : float, optional
+    Ten times the dtype's epsilon by default.""",
+    "rank": """rank : int
+    A number of dimensions.""",
+    "ranks": """ranks : iterable of int
+    Numbers of dimensions.""",
+    "tf_type": """tf_type : dtype_like
+    The dtype that is wanted.""",
+    "summarize": """summarize : int, optional
+    Accepted and ignored.""",
+    "name": _OF_DRAWS["name"],
+}
+
+_FAILS = """Raises
+------
+InvalidArgumentError
+    It does not hold for the values: at once outside of functions, else with the element.
+TypeError, ValueError
+    It does not hold for dtype or rank, which are known when a function is traced."""
+
+
+def checked(function: F) -> F:
+    """As documented(), for assertions."""
+    sections = [_listed(function, _CHECKED), _FAILS]
+    if inspect.signature(function).return_annotation not in (None, "None"):
+        sections.insert(1, _RETURNS.format(returns="The tensor as it is."))
+    _complete(function, *sections)
+    return function

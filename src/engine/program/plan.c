@@ -16,8 +16,37 @@ static void op_release(struct mr_plan_op *op)
     if (op->state != NULL && op->node->kernel->release != NULL) {
         op->node->kernel->release(op->state);
     }
+    for (size_t i = 0; i < op->nfunctions; i++) {
+        mr_program_free(op->functions[i].program);
+    }
+    mr_free(op->functions);
     mr_free(op->in);
     mr_free(op->out);
+}
+
+static int run_function(const void *program, const mr_block *in,
+                        const struct mr_kernel_random *random, mr_block **ret, uint32_t *bad_row,
+                        mr_error *err)
+{
+    return mr_program_run(program, in, NULL, random, ret, bad_row, err);
+}
+
+static int add_functions(struct mr_plan_op *op, const struct mr_fn_node *node, mr_error *err)
+{
+    op->functions = mr_calloc(node->nfunctions, sizeof *op->functions);
+    MR_CHECK_ALLOC(op->functions, err);
+    for (; op->nfunctions < node->nfunctions; op->nfunctions++) {
+        mr_function *fn = node->functions[op->nfunctions];
+        mr_program *program = NULL;
+
+        MR_TRY(mr_program_new(fn, &program, err));
+        op->functions[op->nfunctions] =
+            (struct mr_kernel_function){.nin = mr_spec_leaves(fn->inputs),
+                                        .nout = fn->noutputs,
+                                        .run = run_function,
+                                        .program = program};
+    }
+    return MR_OK;
 }
 
 void mr_program_free(mr_program *p)
@@ -120,7 +149,8 @@ static int fill_op(struct making *m, struct mr_plan_op *op, const struct mr_fn_n
     if (op->in == NULL || op->out == NULL) {
         return mr_error_nomem(err);
     }
-    *uniform = (node->kernel->flags & MR_KERNEL_RANDOM) == 0 && op->nin > 0;
+    MR_TRY(add_functions(op, node, err));
+    *uniform = !node->random && op->nin > 0;
     for (size_t i = 0; i < op->nin; i++) {
         op->in[i] = m->slot_of[node->inputs[i]];
         *uniform = *uniform && m->p->slots[op->in[i]].uniform;

@@ -49,7 +49,9 @@ struct mr_plan_op {
     size_t nin;
     uint32_t *out; /* slots; MR_PLAN_NONE where nobody needs the result */
     size_t nout;
-    void *state; /* from prepare() */
+    void *state;                          /* from prepare() */
+    struct mr_kernel_function *functions; /* with programs, which are the op's */
+    size_t nfunctions;
     uint32_t salt;
 };
 

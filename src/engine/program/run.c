@@ -55,7 +55,8 @@ static int run_rowwise(const struct mr_plan_op *op, const struct mr_kernel_call 
 
         if (call->random != NULL) {
             drawn = *call->random;
-            drawn.index += r;
+            drawn.index = mr_kernel_random_index(call->random, r);
+            drawn.indices = NULL;
             one_call.random = &drawn;
         }
         for (size_t i = 0; i < op->nin; i++) {
@@ -103,6 +104,8 @@ int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t 
         .nattrs = op->node->nattrs,
         .out_specs = op->node->out_specs,
         .state = op->state,
+        .functions = op->functions,
+        .nfunctions = op->nfunctions,
     };
     struct mr_kernel_in small_in[8];
     struct mr_owned_column small_out[4];
