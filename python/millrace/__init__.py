@@ -25,9 +25,12 @@ from . import (
     nn as nn,
     service as service,
 )
-from . import random as random, strings as strings, train as train
+from . import ragged as ragged, random as random, sparse as sparse, strings as strings
+from . import train as train
 from ._base.hints import missing_name as _missing_name
 from ._capi import ffi as _ffi
+from ._data.composite import RaggedTensorSpec as RaggedTensorSpec
+from ._data.composite import SparseTensorSpec as SparseTensorSpec
 from ._data.spec import DatasetSpec as DatasetSpec, TensorShape as TensorShape
 from ._data.spec import TensorSpec as TensorSpec
 from ._datasets.iterator import NumpyIterator as NumpyIterator
@@ -121,6 +124,7 @@ from ._ops.elementwise import (
     tanh as tanh,
     truediv as truediv,
 )
+from ._ops.ragged.tensor import RaggedTensor as RaggedTensor
 from ._ops.reductions import (
     argmax as argmax,
     argmin as argmin,
@@ -133,6 +137,14 @@ from ._ops.reductions import (
     reduce_prod as reduce_prod,
     reduce_sum as reduce_sum,
 )
+from ._ops.selection import (
+    boolean_mask as boolean_mask,
+    cumsum as cumsum,
+    repeat as repeat,
+    searchsorted as searchsorted,
+    sequence_mask as sequence_mask,
+)
+from ._ops.sparse import SparseTensor as SparseTensor
 from ._ops.text import as_string as as_string
 from ._version import __version__ as __version__
 from .dataset import AUTOTUNE as AUTOTUNE, INFINITE_CARDINALITY as INFINITE_CARDINALITY

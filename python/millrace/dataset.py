@@ -16,6 +16,7 @@ from ._data.block import as_tensor_array, new_block
 from ._datasets.arguments import AUTOTUNE as AUTOTUNE, IntLike as IntLike, add_flag, add_number
 from ._datasets.arguments import paths
 from ._datasets.batches import Batches
+from ._datasets.composites import has_composites
 from ._datasets.functions import Functions
 from ._datasets.order import Order
 from ._datasets.pipeline import render
@@ -215,6 +216,8 @@ class Dataset(Functions, Batches, Order):
         [{'n': 1, 's': b'a'}, {'n': 2, 's': b'b'}]
         """
         leaves, structure = _structure.flatten(tensors)
+        if has_composites(structure):
+            return Dataset.from_tensors(tensors).unbatch()
         attrs = AttrTable().bytes("structure", _structure.to_json(structure))
         if holds_symbols(leaves):
             return Dataset._of("from_tensor_slices", attrs=_add_values(attrs, leaves))
@@ -638,10 +641,8 @@ class Dataset(Functions, Batches, Order):
 
     # ---- not supported ----
 
-    ragged_batch = absent("ragged_batch", "use padded_batch", "Dataset.")
     save = absent("save", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
     snapshot = absent("snapshot", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
-    sparse_batch = absent("sparse_batch", "there are no sparse tensors yet", "Dataset.")
     from_generator = staticmethod(
         absent("from_generator", "use from_tensor_slices, or files", "Dataset.")
     )

@@ -36,6 +36,8 @@ __all__ = [
     "bucket_by_sequence_length",
     "cardinality",
     "choose_from_datasets",
+    "dense_to_ragged_batch",
+    "dense_to_sparse_batch",
     "enumerate_dataset",
     "get_single_element",
     "get_structure",
@@ -198,6 +200,52 @@ def map_and_batch(
         raise ValueError("map_and_batch takes num_parallel_batches or num_parallel_calls, not both")
     calls: IntLike = AUTOTUNE if num_parallel_calls is None else num_parallel_calls
     return lambda dataset: dataset.map(map_func, calls).batch(batch_size, drop_remainder)
+
+
+def dense_to_ragged_batch(
+    batch_size: IntLike, drop_remainder: bool = False, row_splits_dtype: DTypeLike = "int64"
+) -> _Transformation:
+    """Give ``Dataset.ragged_batch`` as a function for ``Dataset.apply``.
+
+    Parameters
+    ----------
+    batch_size, drop_remainder, row_splits_dtype
+        As those of Dataset.ragged_batch.
+
+    Returns
+    -------
+    callable
+        Dataset -> Dataset.
+
+    Examples
+    --------
+    >>> ds = mr.Dataset.range(3).map(lambda n: mr.range(n))
+    >>> list(ds.apply(mr.experimental.dense_to_ragged_batch(3)))
+    [<RaggedTensor [[], [0], [0, 1]]>]
+    """
+    return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder, row_splits_dtype)
+
+
+def dense_to_sparse_batch(batch_size: IntLike, row_shape: Any) -> _Transformation:
+    """Give ``Dataset.sparse_batch`` as a function for ``Dataset.apply``.
+
+    Parameters
+    ----------
+    batch_size, row_shape
+        As those of Dataset.sparse_batch.
+
+    Returns
+    -------
+    callable
+        Dataset -> Dataset.
+
+    Examples
+    --------
+    >>> ds = mr.Dataset.range(3).map(lambda n: mr.range(n))
+    >>> next(iter(ds.apply(mr.experimental.dense_to_sparse_batch(3, [2])))).dense_shape
+    array([3, 2])
+    """
+    return lambda dataset: dataset.sparse_batch(batch_size, row_shape)
 
 
 def shuffle_and_repeat(

@@ -6,21 +6,12 @@ import ctypes
 import os
 import threading
 from types import TracebackType
-from typing import Any, Callable, NamedTuple
-
-import numpy as np
+from typing import Any, Callable
 
 from . import errors
 from ._base.hints import missing_name as _missing_name
 from ._capi import ffi as _ffi
 from ._capi.ffi import byref, check, lib
-from ._data import structure as _structure
-from ._data.block import new_block
-from ._data.spec import ShapeLike, TensorShape
-from ._graph.attrs import AttrTable
-from ._graph.literals import to_array
-from ._graph.symbol import TensorLike
-from ._graph.tensor import apply
 from ._ops.absent import decode_gif as decode_gif
 from ._ops.codecs import (
     decode_and_crop_jpeg as decode_and_crop_jpeg,
@@ -35,14 +26,27 @@ from ._ops.codecs import (
     is_jpeg as is_jpeg,
     read_file as read_file,
 )
+from ._ops.examples import (
+    parse_example as parse_example,
+    parse_sequence_example as parse_sequence_example,
+    parse_single_example as parse_single_example,
+    parse_single_sequence_example as parse_single_sequence_example,
+)
+from ._ops.features import (
+    FixedLenFeature as FixedLenFeature,
+    FixedLenSequenceFeature as FixedLenSequenceFeature,
+    RaggedFeature as RaggedFeature,
+    SparseFeature as SparseFeature,
+    VarLenFeature as VarLenFeature,
+)
 from ._ops.tables import decode_csv as decode_csv
 from ._ops.text import decode_raw as decode_raw
-from .dtypes import DTypeLike, as_dtype
 
 __all__ = [
     "FixedLenFeature",
     "FixedLenSequenceFeature",
     "RaggedFeature",
+    "SparseFeature",
     "TFRecordOptions",
     "TFRecordWriter",
     "VarLenFeature",
@@ -60,248 +64,11 @@ __all__ = [
     "extract_jpeg_shape",
     "is_jpeg",
     "parse_example",
+    "parse_sequence_example",
     "parse_single_example",
+    "parse_single_sequence_example",
     "read_file",
 ]
-
-
-class FixedLenFeature(NamedTuple):
-    """A feature that has one shape in all examples, as ``tf.io.FixedLenFeature``.
-
-    Attributes
-    ----------
-    shape : sequence of int
-        The shape; its first dimension may be unknown.
-    dtype : dtype_like
-        int64, float32 or string.
-    default_value : tensor_like, optional
-        For examples without the feature. None: they are an error.
-
-    Examples
-    --------
-    >>> mr.io.FixedLenFeature([], mr.int64)
-    FixedLenFeature(shape=[], dtype=mr.int64, default_value=None)
-    """
-
-    shape: ShapeLike
-    dtype: DTypeLike
-    default_value: Any = None
-
-
-class FixedLenSequenceFeature(NamedTuple):
-    """A feature with any number of values of one shape, as ``tf.io.FixedLenSequenceFeature``.
-
-    Attributes
-    ----------
-    shape : sequence of int
-        Of one value.
-    dtype : dtype_like
-        int64, float32 or string.
-    allow_missing : bool
-        Has to be True: an example without the feature has no values.
-    default_value : tensor_like, optional
-        What shorter ones of a vector of examples are padded with.
-
-    Examples
-    --------
-    >>> mr.io.FixedLenSequenceFeature([], mr.int64, allow_missing=True).dtype
-    mr.int64
-    """
-
-    shape: ShapeLike
-    dtype: DTypeLike
-    allow_missing: bool = False
-    default_value: Any = None
-
-
-class VarLenFeature(NamedTuple):
-    """A feature with any number of values, as ``tf.io.VarLenFeature``.
-
-    Attributes
-    ----------
-    dtype : dtype_like
-        int64, float32 or string.
-
-    Examples
-    --------
-    >>> mr.io.VarLenFeature(mr.int64)
-    VarLenFeature(dtype=mr.int64)
-    """
-
-    dtype: DTypeLike
-
-
-class RaggedFeature(NamedTuple):
-    """A feature with any number of values, as ``tf.io.RaggedFeature``.
-
-    Attributes
-    ----------
-    dtype : dtype_like
-        int64, float32 or string.
-    value_key, partitions, row_splits_dtype, validate
-        Accepted and ignored.
-
-    Examples
-    --------
-    >>> mr.io.RaggedFeature(mr.string).dtype
-    mr.string
-    """
-
-    dtype: DTypeLike
-    value_key: Any = None
-    partitions: Any = ()
-    row_splits_dtype: DTypeLike = "int32"
-    validate: bool = False
-
-
-_FIXED, _VAR, _RAGGED = 0, 1, 2
-
-
-def _dims(name: str, shape: ShapeLike) -> list[int | None]:
-    known = TensorShape(shape)
-    if known.rank is None:
-        raise ValueError(f"feature {name!r} needs a shape")
-    return known.as_list()
-
-
-def _feature_kind(name: str, feature: Any) -> tuple[int, list[int | None] | None, Any]:
-    """(kind, dims, default value) of one feature description."""
-    if isinstance(feature, FixedLenFeature):
-        dims = _dims(name, feature.shape)
-        if None in dims[1:]:
-            raise ValueError(
-                f"feature {name!r}: only the first dimension may be unknown, not " f"{tuple(dims)}"
-            )
-        return _FIXED, dims, feature.default_value
-    if isinstance(feature, FixedLenSequenceFeature):
-        if not feature.allow_missing:
-            raise ValueError(
-                f"feature {name!r}: a FixedLenSequenceFeature outside of a sequence "
-                "needs allow_missing=True"
-            )
-        return _FIXED, [None, *_dims(name, feature.shape)], feature.default_value
-    if isinstance(feature, VarLenFeature):
-        return _VAR, None, None
-    if isinstance(feature, RaggedFeature):
-        return _RAGGED, None, None
-    raise TypeError(
-        f"feature {name!r} is described by {type(feature).__name__}; use "
-        "FixedLenFeature, FixedLenSequenceFeature, VarLenFeature or RaggedFeature"
-    )
-
-
-def _parse(serialized: TensorLike, features: Any, rank: int, what: str) -> dict[str, Any]:
-    if not isinstance(features, dict) or not features:
-        raise ValueError(f"{what}: features is a dict with at least one entry")
-    if isinstance(serialized, np.ndarray) and serialized.ndim != rank:
-        raise ValueError(f"{what}: serialized has rank {serialized.ndim}, not {rank}")
-    names = sorted(features)
-    attrs, kinds, codes = AttrTable(), list[int](), list[int]()
-    for i, name in enumerate(names):
-        kind, dims, default = _feature_kind(name, features[name])
-        dtype = as_dtype(features[name].dtype)
-        if dtype.name not in ("int64", "float32", "string"):
-            raise ValueError(
-                f"feature {name!r}: a tf.Example holds int64, float32 and string, not "
-                f"{dtype.name}: parse one of them and cast"
-            )
-        kinds.append(kind)
-        codes.append(dtype.code)
-        if dims is not None:
-            attrs.shape(f"shape{i}", dims)
-        if default is not None:
-            attrs.block(f"default{i}", new_block(1, [to_array(default, dtype)]))
-    attrs.strings("names", names).ints("kinds", kinds).ints("dtypes", codes)
-    results = apply("parse_example", [serialized], attrs)
-    parsed: dict[str, Any] = _structure.unflatten(
-        {name: _structure.LEAF for name in names}, results
-    )
-    return parsed
-
-
-def parse_single_example(
-    serialized: TensorLike,
-    features: dict[str, Any],
-    example_names: Any = None,
-    name: str | None = None,
-) -> dict[str, Any]:
-    """Read one serialized tf.Example.
-
-    Parameters
-    ----------
-    serialized : tensor_like of string
-        A scalar.
-    features : dict
-        Name -> FixedLenFeature, FixedLenSequenceFeature, VarLenFeature or RaggedFeature.
-    example_names : optional
-        Accepted and ignored.
-    name : str, optional
-        Accepted and ignored.
-
-    Returns
-    -------
-    dict of Tensor or numpy.ndarray
-        Of each name what the example has. (Those of VarLenFeature and RaggedFeature are vectors;
-        TensorFlow gives sparse and ragged tensors.)
-
-    Raises
-    ------
-    ValueError
-        A feature is not described as it can be.
-    InvalidArgumentError
-        It is no tf.Example, or lacks a feature, or has it with another shape or type.
-
-    Examples
-    --------
-    >>> numbers = mr.train.Feature(int64_list=mr.train.Int64List(value=[3, 4]))
-    >>> example = mr.train.Example(features=mr.train.Features(feature={"n": numbers}))
-    >>> mr.io.parse_single_example(example.SerializeToString(),
-    ...                            {"n": mr.io.FixedLenFeature([2], mr.int64)})
-    {'n': array([3, 4])}
-    """
-    return _parse(serialized, features, 0, "parse_single_example")
-
-
-def parse_example(
-    serialized: TensorLike,
-    features: dict[str, Any],
-    example_names: Any = None,
-    name: str | None = None,
-) -> dict[str, Any]:
-    """Read a vector of serialized tf.Examples.
-
-    Parameters
-    ----------
-    serialized : tensor_like of string
-        A vector.
-    features : dict
-        Name -> FixedLenFeature, FixedLenSequenceFeature, VarLenFeature or RaggedFeature.
-    example_names : optional
-        Accepted and ignored.
-    name : str, optional
-        Accepted and ignored.
-
-    Returns
-    -------
-    dict of Tensor or numpy.ndarray
-        With one axis more than `parse_single_example` gives; what differs in length is padded.
-
-    Raises
-    ------
-    ValueError
-        A feature is not described as it can be.
-    InvalidArgumentError
-        One is no tf.Example, or lacks a feature, or has it with another shape or type.
-
-    Examples
-    --------
-    >>> number = mr.train.Feature(int64_list=mr.train.Int64List(value=[3]))
-    >>> example = mr.train.Example(features=mr.train.Features(feature={"n": number}))
-    >>> mr.io.parse_example([example.SerializeToString()] * 2,
-    ...                     {"n": mr.io.FixedLenFeature([], mr.int64)})
-    {'n': array([3, 3])}
-    """
-    return _parse(serialized, features, 1, "parse_example")
 
 
 class TFRecordOptions:

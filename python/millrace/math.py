@@ -58,5 +58,6 @@ from ._ops.reductions import (
     reduce_prod as reduce_prod,
     reduce_sum as reduce_sum,
 )
+from ._ops.selection import cumprod as cumprod, cumsum as cumsum
 
 __getattr__ = _missing_name(__name__)

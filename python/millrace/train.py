@@ -14,7 +14,17 @@ from typing import Any, ClassVar, Iterable, Iterator, Mapping, TypeVar
 from ._base.hints import missing_name as _missing_name
 from ._base.wire import field, varint
 
-__all__ = ["BytesList", "Example", "Feature", "Features", "FloatList", "Int64List"]
+__all__ = [
+    "BytesList",
+    "Example",
+    "Feature",
+    "FeatureList",
+    "FeatureLists",
+    "Features",
+    "FloatList",
+    "Int64List",
+    "SequenceExample",
+]
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -431,6 +441,108 @@ class Example(_Message):
 
     def __repr__(self) -> str:
         return f"Example(features={self.features!r})"
+
+
+class FeatureList(_Message):
+    """The steps of one feature of a sequence, as ``tf.train.FeatureList``.
+
+    Parameters
+    ----------
+    feature : iterable of Feature, optional
+        One a step; the attribute `feature` is a list of them.
+
+    Examples
+    --------
+    >>> len(mr.train.FeatureList(feature=[mr.train.Feature()]).feature)
+    1
+    """
+
+    def __init__(self, feature: Iterable[Feature] | None = None) -> None:
+        self.feature = list(feature or [])
+
+    def _bytes(self) -> bytes:
+        return b"".join(bytes(field(1, step.SerializeToString())) for step in self.feature)
+
+    def _merge(self, data: bytes) -> None:
+        self.feature += [Feature.FromString(value) for tag, _, value in _fields(data) if tag == 1]
+
+    def __repr__(self) -> str:
+        return f"FeatureList(feature={self.feature!r})"
+
+
+class FeatureLists(_Message):
+    """Feature lists by name, as ``tf.train.FeatureLists``.
+
+    Parameters
+    ----------
+    feature_list : mapping, optional
+        Name -> FeatureList; the attribute `feature_list` is a dict of it.
+
+    Examples
+    --------
+    >>> sorted(mr.train.FeatureLists(feature_list={"n": mr.train.FeatureList()}).feature_list)
+    ['n']
+    """
+
+    def __init__(self, feature_list: Mapping[str, FeatureList] | None = None) -> None:
+        self.feature_list = dict(feature_list or {})
+
+    def _bytes(self) -> bytes:
+        out = bytearray()
+        for name in sorted(self.feature_list):
+            value = self.feature_list[name].SerializeToString()
+            out += field(1, field(1, name.encode()) + field(2, value))
+        return bytes(out)
+
+    def _merge(self, data: bytes) -> None:
+        for number, _, entry in _fields(data):
+            if number == 1:
+                parts = {tag: value for tag, _, value in _fields(entry)}
+                name = parts.get(1, b"").decode()
+                self.feature_list[name] = FeatureList.FromString(parts.get(2, b""))
+
+    def __repr__(self) -> str:
+        return f"FeatureLists(feature_list={self.feature_list!r})"
+
+
+class SequenceExample(_Message):
+    """One record that is a sequence, as ``tf.train.SequenceExample``.
+
+    Parameters
+    ----------
+    context : Features, optional
+        What belongs to the whole sequence; an attribute, too.
+    feature_lists : FeatureLists, optional
+        What each step has; an attribute, too.
+
+    Examples
+    --------
+    >>> record = mr.train.SequenceExample(context=mr.train.Features())
+    >>> mr.train.SequenceExample.FromString(record.SerializeToString()) == record
+    True
+    """
+
+    def __init__(
+        self, context: Features | None = None, feature_lists: FeatureLists | None = None
+    ) -> None:
+        self.context = context if context is not None else Features()
+        self.feature_lists = feature_lists if feature_lists is not None else FeatureLists()
+
+    def _bytes(self) -> bytes:
+        return bytes(
+            field(1, self.context.SerializeToString())
+            + field(2, self.feature_lists.SerializeToString())
+        )
+
+    def _merge(self, data: bytes) -> None:
+        for number, _, value in _fields(data):
+            if number == 1:
+                self.context._merge(value)
+            elif number == 2:
+                self.feature_lists._merge(value)
+
+    def __repr__(self) -> str:
+        return f"SequenceExample(context={self.context!r}, feature_lists={self.feature_lists!r})"
 
 
 __getattr__ = _missing_name(__name__)

@@ -45,22 +45,24 @@ static void make_fixed(struct mr_column *c, const int64_t *dims, uint8_t rank)
     }
 }
 
-static bool rows_agree(const struct mr_column *c, uint32_t a, uint32_t b)
+/* Do rows @a and @b have the same dims, from dim @first on? */
+static bool rows_agree(const struct mr_column *c, uint32_t a, uint32_t b, uint32_t first)
 {
-    return memcmp(mr_column_dims(c, a), mr_column_dims(c, b), c->rank * sizeof c->dims[0]) == 0;
+    return memcmp(mr_column_dims(c, a) + first, mr_column_dims(c, b) + first,
+                  (c->rank - first) * sizeof c->dims[0]) == 0;
 }
 
-/* MR_EINVAL unless the dims of a VAR column agree within each group; *@all: they agree
- * everywhere. */
-static int check_groups(const struct mr_column *c, uint32_t i, uint32_t rows, uint32_t per,
-                        bool *all, mr_error *err)
+/* MR_EINVAL unless the dims of a VAR column, from dim @first on, agree within each group; *@all:
+ * they agree everywhere. */
+static int check_groups(const struct mr_column *c, uint32_t i, uint32_t first, uint32_t rows,
+                        uint32_t per, bool *all, mr_error *err)
 {
     char a[128];
     char b[128];
 
     *all = true;
     for (uint32_t r = 1; r < rows; r++) {
-        if (rows_agree(c, r - 1, r)) {
+        if (rows_agree(c, r - 1, r, first)) {
             continue;
         }
         *all = false;
@@ -102,49 +104,105 @@ static void batch_fixed(struct mr_column *c, uint32_t per)
     c->rank++;
 }
 
-int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error *err)
+/* As batch_var(), of rows that are put behind one another along their first dim. */
+static unsigned char *join_var(struct mr_column *c, uint32_t groups, uint32_t per,
+                               unsigned char *at)
 {
-    uint32_t groups;
+    int64_t *dims = (int64_t *)(void *)at;
+    uint64_t *starts = (uint64_t *)(void *)(at + (size_t)groups * c->rank * sizeof *dims);
+
+    for (uint32_t g = 0; g < groups; g++) {
+        const int64_t *from = c->row_dims + (size_t)g * per * c->rank;
+        int64_t *to = dims + (size_t)g * c->rank;
+
+        memcpy(to, from, c->rank * sizeof *to);
+        for (uint32_t r = 1; r < per; r++) {
+            to[0] += from[(size_t)r * c->rank];
+        }
+        starts[g] = c->starts[(size_t)g * per];
+    }
+    starts[groups] = c->starts[(size_t)groups * per];
+    c->row_dims = dims;
+    c->starts = starts;
+    return (unsigned char *)(starts + groups + 1);
+}
+
+static int check_batched(const struct mr_column *c, uint32_t i, bool joined, mr_error *err)
+{
+    if (joined && c->rank == 0) {
+        return mr_error_set(err, MR_EINVAL, "component %u is a scalar: nothing to join", i);
+    }
+    if (!joined && c->rank == MR_RANK_MAX) {
+        return mr_error_set(err, MR_EINVAL, "component %u: a batch would have rank %d, above %d", i,
+                            MR_RANK_MAX + 1, MR_RANK_MAX);
+    }
+    return MR_OK;
+}
+
+/* Bytes of new arrays for column @i. */
+static int batch_size(const struct mr_column *c, uint32_t i, bool joined, uint32_t rows,
+                      uint32_t per, size_t *extra, mr_error *err)
+{
+    size_t groups = rows / per;
+    bool all;
+
+    MR_TRY(check_batched(c, i, joined, err));
+    if (c->kind == MR_COLUMN_VAR) {
+        MR_TRY(check_groups(c, i, joined, rows, per, &all, err));
+        *extra += groups * (c->rank + 1u) * sizeof(int64_t) + (groups + 1) * sizeof(uint64_t);
+    }
+    return MR_OK;
+}
+
+/* As batch_var(), of any column. *@used: the column needs the new arrays. */
+static unsigned char *batch_column(struct mr_column *c, bool joined, uint32_t rows, uint32_t per,
+                                   unsigned char *at, bool *used)
+{
+    bool all = false;
+
+    *used = c->kind == MR_COLUMN_VAR;
+    if (*used && joined) {
+        return join_var(c, rows / per, per, at);
+    }
+    if (*used) {
+        (void)check_groups(c, 0, 0, rows, per, &all, NULL);
+        *used = !(all && rows > 0);
+        if (*used) {
+            return batch_var(c, rows / per, per, at);
+        }
+        make_fixed(c, c->row_dims, c->rank);
+    }
+    if (joined) {
+        c->dims[0] *= per;
+    } else {
+        batch_fixed(c, per);
+    }
+    return at;
+}
+
+int mr_block_batch(const mr_block *block, uint32_t per, const bool *joined, mr_block **ret,
+                   mr_error *err)
+{
     size_t extra = 0;
     mr_block *out;
     mr_buffer *arrays = NULL;
 
     MR_ASSERT(per > 0);
     MR_ASSERT(block->rows % per == 0);
-    groups = block->rows / per;
     for (uint32_t i = 0; i < block->ncolumns; i++) {
-        const struct mr_column *c = &block->columns[i];
-        bool all;
-
-        if (c->rank == MR_RANK_MAX) {
-            return mr_error_set(err, MR_EINVAL,
-                                "component %u: a batch would have rank %d, above %d", i,
-                                MR_RANK_MAX + 1, MR_RANK_MAX);
-        }
-        if (c->kind == MR_COLUMN_VAR) {
-            MR_TRY(check_groups(c, i, block->rows, per, &all, err));
-            extra += (size_t)groups * (c->rank + 1u) * sizeof(int64_t) +
-                     ((size_t)groups + 1) * sizeof(uint64_t);
-        }
+        MR_TRY(batch_size(&block->columns[i], i, joined != NULL && joined[i], block->rows, per,
+                          &extra, err));
     }
-    MR_TRY(reshape_shell(block, groups, extra, &out, &arrays, err));
+    MR_TRY(reshape_shell(block, block->rows / per, extra, &out, &arrays, err));
     unsigned char *at = arrays == NULL ? NULL : mr_buffer_data(arrays);
     for (uint32_t i = 0; i < out->ncolumns; i++) {
-        struct mr_column *c = &out->columns[i];
-        bool all = false;
+        bool used;
 
-        if (c->kind == MR_COLUMN_VAR) {
-            (void)check_groups(c, i, block->rows, per, &all, NULL);
+        at = batch_column(&out->columns[i], joined != NULL && joined[i], block->rows, per, at,
+                          &used);
+        if (used) {
+            mr_owner_of_arrays(out->owners[i], &out->columns[i], arrays);
         }
-        if (c->kind == MR_COLUMN_VAR && !(all && block->rows > 0)) {
-            at = batch_var(c, groups, per, at);
-            out->owners[i][1] = arrays;
-            continue;
-        }
-        if (c->kind == MR_COLUMN_VAR) {
-            make_fixed(c, c->row_dims, c->rank);
-        }
-        batch_fixed(c, per);
     }
     mr_block_trace_groups(out, block, per);
     *ret = mr_block_sealed(out);
@@ -269,7 +327,7 @@ int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err)
             make_fixed(c, c->row_dims + 1, (uint8_t)(c->rank - 1));
         } else {
             at = unbatch_var(c, block->rows, rows, at);
-            out->owners[i][1] = arrays;
+            mr_owner_of_arrays(out->owners[i], &out->columns[i], arrays);
         }
     }
     *ret = mr_block_sealed(out);

@@ -80,11 +80,19 @@ int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, 
                     mr_error *err);
 
 /* Groups of @per rows become one row with a new first dimension: block of rows/@per rows (rows must
- * be a multiple). FIXED columns are not copied. VAR columns: the dims within a group must agree,
- * else MR_EINVAL names both shapes. */
-int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error *err);
+ * be a multiple). Nothing is copied. VAR columns: the dims within a group must agree, else MR_EINVAL
+ * names both shapes. @joined (NULL: none): columns whose rows are put behind one another along their
+ * first dimension instead; their other dims must agree. */
+int mr_block_batch(const mr_block *block, uint32_t per, const bool *joined, mr_block **ret,
+                   mr_error *err);
 /* The inverse for one row of the first dimension: every row is cut into its dims[0] rows. */
 int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err);
+#define MR_COLUMN_NONE UINT32_MAX
+/* The same for a block of one row, where column i is cut into as many along its first dimension as
+ * column @counts[i] (a vector of int64) says for each row: the inverse of joined columns.
+ * MR_COLUMN_NONE: a row each. */
+int mr_block_unbatch_by(const mr_block *block, const uint32_t *counts, mr_block **ret,
+                        mr_error *err);
 
 /*
  * All rows become one row, whose columns have a first dimension more: the values of each row are

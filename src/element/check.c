@@ -161,14 +161,19 @@ static bool is_held(const mr_block *block, const mr_buffer *b)
     return false;
 }
 
-static bool lies_in_owner(mr_buffer *const owner[3], const void *array)
+mr_buffer *mr_owner_of(mr_buffer *const owner[3], const void *array)
 {
     for (int k = 0; k < 3; k++) {
-        if (owner[k] != NULL && mr_buffer_has(owner[k], array)) {
-            return true;
+        if (owner[k] != NULL && array != NULL && mr_buffer_has(owner[k], array)) {
+            return owner[k];
         }
     }
-    return array == NULL;
+    return NULL;
+}
+
+static bool lies_in_owner(mr_buffer *const owner[3], const void *array)
+{
+    return array == NULL || mr_owner_of(owner, array) != NULL;
 }
 
 bool mr_block_is_sound(const mr_block *block)

@@ -162,6 +162,20 @@ static inline const int64_t *mr_column_dims(const struct mr_column *c, uint32_t 
     return c->kind == MR_COLUMN_FIXED ? c->dims : c->row_dims + (size_t)row * c->rank;
 }
 
+/* The one of @owner that @array lies in; NULL for NULL. */
+mr_buffer *mr_owner_of(mr_buffer *const owner[3], const void *array);
+/* @owner of column @c, which has got new dims and starts in @arrays. */
+static inline void mr_owner_of_arrays(mr_buffer *owner[3], const struct mr_column *c,
+                                      mr_buffer *arrays)
+{
+    mr_buffer *data = mr_owner_of(owner, c->data);
+    mr_buffer *offsets = mr_owner_of(owner, c->offsets);
+
+    owner[0] = data;
+    owner[1] = arrays;
+    owner[2] = offsets != data ? offsets : NULL;
+}
+
 /* Check a column of @rows rows from outside, and say what memory a copy of it needs. */
 int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_layout *ret,
                     mr_error *err);

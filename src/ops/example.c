@@ -27,6 +27,13 @@ static int fill_specs(const struct mr_example_config *config, const struct mr_le
         }
         memset(&out[i], 0, sizeof out[i]);
         out[i].dtype = f->dtype;
+        if (f->joined && batch == 1) {
+            out[i].rank = 1;
+            out[i].dims[0] = MR_DIM_UNKNOWN;
+            out[config->n + f->number] = *in;
+            out[config->n + f->number].dtype = MR_INT64;
+            continue;
+        }
         out[i].rank = (int8_t)(f->rank + batch);
         if (batch == 1) {
             out[i].dims[0] = in->dims[0];
@@ -44,10 +51,11 @@ static int infer(struct mr_kernel_infer *it, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "wants one record or a vector of records");
     }
     MR_TRY(mr_example_config_new(it->attrs, &config, err));
-    if (config->n > it->cap) {
-        return mr_error_set(err, MR_EINVAL, "%zu features; at most %zu", config->n, it->cap);
+    size_t results = config->n + (it->in[0].rank == 1 ? config->njoined : 0);
+    if (results > it->cap) {
+        return mr_error_set(err, MR_EINVAL, "%zu features; at most %zu", results, it->cap);
     }
-    it->nout = config->n;
+    it->nout = results;
     return fill_specs(config, &it->in[0], it->out, err);
 }
 
@@ -298,6 +306,96 @@ static int read_sequence(struct parsing *p, size_t i, struct mr_output *out,
     return MR_OK;
 }
 
+/* How many values each record has, and in all records of each row. */
+static int measure_joined(struct parsing *p, size_t i, int64_t *counts, int64_t *totals,
+                          mr_error *err)
+{
+    uint64_t r = 0;
+
+    for (uint32_t row = 0; row < p->rows; row++) {
+        uint64_t records = records_of_row(p, row);
+
+        totals[row] = 0;
+        for (uint64_t end = r + records; r < end; r++) {
+            uint64_t count;
+            bool absent;
+            int rc = count_values(p, r, i, &count, &absent, err);
+
+            if (rc < 0) {
+                p->bad_row = row;
+                return rc;
+            }
+            counts[r] = (int64_t)count;
+            totals[row] += counts[r];
+        }
+    }
+    return MR_OK;
+}
+
+/* The records of each row behind one another. */
+static int read_joined(struct parsing *p, size_t i, const int64_t *counts, const int64_t *totals,
+                       struct mr_output *out, mr_error *err)
+{
+    static const int64_t none[1];
+    const struct mr_example_feature *f = &p->config->features[i];
+    uint64_t r = 0;
+
+    MR_TRY(p->rows > 0 ? mr_output_var(out, f->dtype, p->rows, 1, totals, &p->bad_row, err)
+                       : mr_output_fixed(out, f->dtype, 0, 1, none, err));
+    for (uint32_t row = 0; row < p->rows; row++) {
+        uint64_t values;
+        unsigned char *at = mr_output_row(out, row, &values);
+
+        for (uint64_t k = records_of_row(p, row); k > 0; k--, r++) {
+            if (counts[r] > 0) {
+                mr_feature_read(p->found[r * p->config->n + i], mr_feature_kind_of(f->dtype),
+                                (uint64_t)counts[r], at);
+            }
+            at += (uint64_t)counts[r] * out->width;
+        }
+    }
+    return MR_OK;
+}
+
+/* The lengths have the shape of the records. */
+static int put_lengths(struct parsing *p, const int64_t *counts, struct mr_output *out,
+                       mr_error *err)
+{
+    const struct mr_input *records = p->input;
+
+    MR_TRY(records->fixed || p->rows == 0
+               ? mr_output_fixed(out, MR_INT64, p->rows, 1,
+                                 (int64_t[]){records->fixed ? records->dims[0] : 0}, err)
+               : mr_output_var(out, MR_INT64, p->rows, 1, records->row_dims, &p->bad_row, err));
+    if (records->count > 0 && p->rows > 0) {
+        memcpy(out->values, counts, records->count * sizeof *counts);
+    }
+    return MR_OK;
+}
+
+static int read_joined_feature(struct parsing *p, size_t i, struct mr_owned_column *values,
+                               struct mr_owned_column *lengths, mr_error *err)
+{
+    MR_AUTO(mr_free)
+    int64_t *counts = mr_reallocarray(NULL, p->input->count + 1, sizeof *counts);
+    MR_AUTO(mr_free)
+    int64_t *totals = mr_reallocarray(NULL, (size_t)p->rows + 1, sizeof *totals);
+    struct mr_output out = {0};
+    struct mr_output sizes = {0};
+
+    MR_CHECK_ALLOC(counts, err);
+    MR_CHECK_ALLOC(totals, err);
+    p->bad_row = 0;
+    MR_TRY(measure_joined(p, i, counts, totals, err));
+    int rc = read_joined(p, i, counts, totals, &out, err);
+    rc = rc == MR_OK ? put_lengths(p, counts, &sizes, err) : rc;
+    rc = rc == MR_OK ? mr_output_finish(&out, values, err) : rc;
+    rc = rc == MR_OK ? mr_output_finish(&sizes, lengths, err) : rc;
+    mr_output_drop(&out);
+    mr_output_drop(&sizes);
+    return rc;
+}
+
 static int fill_column(struct parsing *p, size_t i, struct mr_output *out,
                        const struct mr_input *fallback, struct mr_owned_column *column,
                        mr_error *err)
@@ -337,14 +435,20 @@ static int read_feature(struct parsing *p, size_t i, struct mr_owned_column *col
  * are looked at in the end. */
 static int read_features(struct parsing *p, struct mr_owned_column *out, mr_error *err)
 {
-    struct mr_owned_column *made = mr_calloc(p->config->n, sizeof *made);
+    bool joins = p->input->rank == 1;
+    size_t results = p->config->n + (joins ? p->config->njoined : 0);
+    struct mr_owned_column *made = mr_calloc(results, sizeof *made);
     int rc = MR_OK;
 
     MR_CHECK_ALLOC(made, err);
     for (size_t i = 0; rc == MR_OK && i < p->config->n; i++) {
-        rc = read_feature(p, i, &made[i], err);
+        const struct mr_example_feature *f = &p->config->features[i];
+
+        rc = joins && f->joined
+                 ? read_joined_feature(p, i, &made[i], &made[p->config->n + f->number], err)
+                 : read_feature(p, i, &made[i], err);
     }
-    for (size_t i = 0; i < p->config->n; i++) {
+    for (size_t i = 0; i < results; i++) {
         if (rc == MR_OK) {
             out[i] = made[i];
         } else {

@@ -8,7 +8,6 @@
 enum {
     KIND_FIXED_LEN = 0,
     KIND_VAR_LEN = 1,
-    KIND_RAGGED = 2,
 };
 
 int mr_string_compare(struct mr_string a, struct mr_string b)
@@ -125,11 +124,7 @@ static int parse_feature(struct mr_example_feature *f, size_t i, struct mr_attrs
     int64_t kind = mr_attr_get(attrs, "kinds")->ints[i];
     int64_t dtype = mr_attr_get(attrs, "dtypes")->ints[i];
 
-    if (kind == KIND_VAR_LEN || kind == KIND_RAGGED) {
-        return mr_error_set(err, MR_EUNIMPL, "%s features",
-                            kind == KIND_VAR_LEN ? "VarLen" : "Ragged");
-    }
-    if (kind != KIND_FIXED_LEN) {
+    if (kind != KIND_FIXED_LEN && kind != KIND_VAR_LEN) {
         return mr_error_set(err, MR_EINVAL, "%lld is not a kind", (long long)kind);
     }
     if (dtype < 0 || dtype >= MR_DTYPE_COUNT ||
@@ -137,6 +132,14 @@ static int parse_feature(struct mr_example_feature *f, size_t i, struct mr_attrs
         return mr_error_set(err, MR_EINVAL, "wants float32, int64 or string");
     }
     f->dtype = (uint8_t)dtype;
+    if (kind == KIND_VAR_LEN) {
+        f->joined = true;
+        f->sequence = true;
+        f->rank = 1;
+        f->dims[0] = MR_DIM_UNKNOWN;
+        f->per_record = 1;
+        return MR_OK;
+    }
     (void)snprintf(name, sizeof name, "shape%zu", i);
     MR_TRY(parse_shape(f, mr_attr_get(attrs, name), err));
     (void)snprintf(name, sizeof name, "default%zu", i);
@@ -193,6 +196,9 @@ int mr_example_config_new(struct mr_attrs attrs, struct mr_example_config **ret,
                                names->offsets[i + 1] - at};
         MR_TRY_WRAP(parse_feature(&config->features[i], i, attrs, err), err, "%s",
                     mr_feature_text(config->features[i].name, text));
+        if (config->features[i].joined) {
+            config->features[i].number = config->njoined++;
+        }
     }
     qsort_r(config->by_name, n, sizeof *config->by_name, compare_names, config);
     for (size_t i = 1; i < n; i++) {

@@ -8,7 +8,10 @@ struct mr_example_feature {
     uint8_t dtype;
     int rank;
     int64_t dims[MR_RANK_MAX];
-    bool sequence;            /* dims[0] is whatever the record has */
+    bool sequence; /* dims[0] is whatever the record has */
+    /* a sequence whose records are put behind one another; its lengths are result n + so many */
+    bool joined;
+    size_t number;
     uint64_t per_record;      /* values; of one step along dims[0] for a sequence */
     const mr_block *fallback; /* in the attributes; NULL: none */
     uint64_t fallback_count;  /* 1 or per_record */
@@ -19,6 +22,7 @@ struct mr_example_feature {
 struct mr_example_config {
     uint32_t magic;
     size_t n;
+    size_t njoined;
     uint32_t *by_name; /* indices, sorted by name */
     struct mr_example_feature features[];
 };

@@ -133,6 +133,41 @@ int mr_example_scan(struct mr_string record,
     return scan_messages(record, record, 1 /* Example, Features */, entry, ctx, err);
 }
 
+int mr_sequence_scan(struct mr_string record,
+                     void (*list)(void *ctx, struct mr_string key, struct mr_string list),
+                     void *ctx, mr_error *err)
+{
+    struct reader r = open_reader(record);
+    struct field f;
+
+    while (r.at < r.end) {
+        if (!read_field(&r, &f)) {
+            return not_an_example(record, &r, err);
+        }
+        if (f.number == 2 && f.type == WIRE_BYTES) {
+            MR_TRY(scan_messages(record, f.bytes, 0 /* FeatureLists */, list, ctx, err));
+        }
+    }
+    return MR_OK;
+}
+
+int mr_sequence_steps(struct mr_string list, void (*step)(void *ctx, struct mr_string feature),
+                      void *ctx, mr_error *err)
+{
+    struct reader r = open_reader(list);
+    struct field f;
+
+    while (r.at < r.end) {
+        if (!read_field(&r, &f)) {
+            return not_an_example(list, &r, err);
+        }
+        if (f.number == 1 && f.type == WIRE_BYTES) {
+            step(ctx, f.bytes);
+        }
+    }
+    return MR_OK;
+}
+
 /* Receives values; NULL pointers: only count. */
 struct sink {
     uint64_t count;

@@ -26,6 +26,15 @@ int mr_example_scan(struct mr_string record,
                     void (*entry)(void *ctx, struct mr_string key, struct mr_string feature),
                     void *ctx, mr_error *err);
 
+/* Call @list for each entry of the map of feature lists of a tf.SequenceExample: key and FeatureList
+ * message. */
+int mr_sequence_scan(struct mr_string record,
+                     void (*list)(void *ctx, struct mr_string key, struct mr_string list),
+                     void *ctx, mr_error *err);
+/* Call @step for each Feature message of a FeatureList. */
+int mr_sequence_steps(struct mr_string list, void (*step)(void *ctx, struct mr_string feature),
+                      void *ctx, mr_error *err);
+
 /* The kind of the list in a Feature message, and the number of its values. */
 int mr_feature_count(struct mr_string feature, enum mr_feature_kind *kind, uint64_t *count,
                      mr_error *err);

@@ -1,15 +1,20 @@
-/* string_split: a scalar string as the vector of its parts. The parts are views of it until the
- * column is gathered. */
+/* string_split: strings as the vector of their parts; of a vector of strings also how many each has.
+ * The parts are views of the input until the column is gathered. */
 #include "ops/attr.h"
 #include "ops/rows.h"
 
 static int infer_split(struct mr_kernel_infer *it, mr_error *err)
 {
-    if (it->in[0].rank != 0) {
-        return mr_error_set(err, MR_EUNIMPL,
-                            "a tensor of %s dimensions gives a ragged tensor, which is not "
-                            "supported: split scalars, before they are batched",
-                            it->in[0].rank < 0 ? "unknown" : "1 or more");
+    if (it->in[0].rank < 0 || it->in[0].rank > 1) {
+        return mr_error_set(err, MR_EINVAL, "wants a scalar or a vector");
+    }
+    if (it->in[0].rank == 1) {
+        if (it->cap < 2) {
+            return mr_error_set(err, MR_EINVAL, "no room for two results");
+        }
+        it->nout = 2;
+        it->out[1] = it->in[0];
+        it->out[1].dtype = MR_INT64;
     }
     mr_shape_set(it->out, 1, (int64_t[]){MR_DIM_UNKNOWN});
     return MR_OK;
@@ -25,9 +30,9 @@ struct rest {
     bool over;
 };
 
-static struct rest begin(const struct mr_row *row)
+static struct rest begin(const struct mr_row *row, uint64_t i)
 {
-    const struct mr_string *s = mr_tensor_strings(&row->in[0]);
+    const struct mr_string *s = mr_tensor_strings(&row->in[0]) + i;
     const struct mr_attr *separator = mr_attr_get(row->attrs, "sep");
     struct rest r = {
         .at = s->data, .size = s->size, .splits = mr_attr_int(row->attrs, "maxsplit", -1)};
@@ -91,26 +96,41 @@ static bool next(struct rest *r, struct mr_string *part)
     return any;
 }
 
-static int dims_split(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
+static int64_t count_parts(const struct mr_row *row, uint64_t i)
 {
-    struct rest r = begin(row);
+    struct rest r = begin(row, i);
     struct mr_string part;
     int64_t n = 0;
 
     while (next(&r, &part)) {
         n++;
     }
-    spec->dims[0] = n;
+    return n;
+}
+
+static int dims_split(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
+{
+    spec[0].dims[0] = 0;
+    for (uint64_t i = 0; i < row->in[0].count; i++) {
+        spec[0].dims[0] += count_parts(row, i);
+    }
     return MR_OK;
 }
 
 static int fill_split(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    struct rest r = begin(row);
-    struct mr_string *parts = mr_result_strings(out);
+    uint64_t at = 0;
 
-    for (uint64_t i = 0; i < out->count; i++) {
-        (void)next(&r, &parts[i]);
+    for (uint64_t i = 0; i < row->in[0].count; i++) {
+        struct rest r = begin(row, i);
+
+        if (out->index == 1) {
+            mr_result_put_index(out, i, (uint64_t)count_parts(row, i));
+            continue;
+        }
+        while (at < out->count && next(&r, &mr_result_strings(out)[at])) {
+            at++;
+        }
     }
     return MR_OK;
 }

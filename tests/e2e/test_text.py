@@ -31,12 +31,19 @@ def test_split_is_pythons(text, sep, maxsplit):
     assert list(traced) == want
 
 
-def test_split_of_many_rows_and_of_what_is_no_scalar():
+def test_split_of_many_rows_and_of_vectors():
     ds = Dataset.range(50).map(lambda n: mr.strings.split(mr.strings.as_string(n * 1007), "0"))
     assert ds.element_spec == mr.TensorSpec([None], mr.string)
     assert [list(x) for x in ds] == [(b"%d" % (n * 1007)).split(b"0") for n in range(50)]
-    with pytest.raises(mr.errors.UnimplementedError, match="ragged"):
-        Dataset.range(4).map(mr.strings.as_string).batch(2).map(mr.strings.split)
+    ds = Dataset.range(50).map(lambda n: mr.strings.as_string(n * 1007)).batch(7)
+    batches = ds.map(lambda text: mr.strings.split(text, "0"))
+    assert [row for x in batches for row in x.to_list()] == [
+        (b"%d" % (n * 1007)).split(b"0") for n in range(50)
+    ]
+    assert mr.strings.split([["a b", ""], ["c", "d e f"]]).to_list() == [
+        [[b"a", b"b"], []],
+        [[b"c"], [b"d", b"e", b"f"]],
+    ]
 
 
 @pytest.mark.parametrize(

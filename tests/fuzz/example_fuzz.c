@@ -45,6 +45,19 @@ static void use_feature(void *ctx, struct mr_string key, struct mr_string featur
     free(values);
 }
 
+static void use_step(void *ctx, struct mr_string feature)
+{
+    use_feature(ctx, (struct mr_string){NULL, 0}, feature);
+}
+
+static void use_list(void *ctx, struct mr_string key, struct mr_string list)
+{
+    mr_error err;
+
+    touch(key);
+    (void)mr_sequence_steps(list, use_step, ctx, &err);
+}
+
 /* Two features, one of a fixed length and one of any, out of a record. */
 static void use_kernel(const uint8_t *data, size_t size)
 {
@@ -100,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(exact, data, size);
     }
     (void)mr_example_scan((struct mr_string){exact, size}, use_feature, NULL, &err);
+    (void)mr_sequence_scan((struct mr_string){exact, size}, use_list, NULL, &err);
     use_kernel(exact, size);
     free(exact);
     return 0;

@@ -39,7 +39,7 @@ static void a_batch_copies_nothing(void **state)
 
     assert_int_equal(mr_block_slice(block, 32, 32, &slice, NULL), MR_OK);
     uint64_t before = mr_alloc_count();
-    assert_int_equal(mr_block_batch(slice, 32, &batch, NULL), MR_OK);
+    assert_int_equal(mr_block_batch(slice, 32, NULL, &batch, NULL), MR_OK);
     assert_int_equal(mr_alloc_count() - before, 1);
     assert_ptr_equal(mr_block_column(batch, 0)->data,
                      (const int64_t *)mr_block_column(block, 0)->data + 32);
@@ -210,8 +210,8 @@ static void expect_records_travel(const mr_block *block)
         assert_int_equal(mr_block_concat(both, 2, &a[0], NULL), MR_OK);
         assert_int_equal(mr_block_slice(b[0], 3, 2 * rows - 5, &b[1], NULL), MR_OK);
         assert_int_equal(mr_block_slice(a[0], 3, 2 * rows - 5, &a[1], NULL), MR_OK);
-        assert_int_equal(mr_block_batch(b[0], 2, &b[2], NULL), MR_OK);
-        assert_int_equal(mr_block_batch(a[0], 2, &a[2], NULL), MR_OK);
+        assert_int_equal(mr_block_batch(b[0], 2, NULL, &b[2], NULL), MR_OK);
+        assert_int_equal(mr_block_batch(a[0], 2, NULL, &a[2], NULL), MR_OK);
         for (int k = 0; k < 3; k++) {
             expect_same_records(a[k], b[k]);
             mr_block_unref(a[k]);
@@ -219,6 +219,101 @@ static void expect_records_travel(const mr_block *block)
         }
         mr_block_unref(forms[i]);
     }
+}
+
+/* A VAR column of strings as operators make them: bytes, offsets, and dims with starts, each in a
+ * buffer of its own. Rows: "a" | "b" "c" | nothing | "d". */
+static mr_block *words(void)
+{
+    struct mr_owned_column c = {.c = {.kind = MR_COLUMN_VAR, .dtype = MR_STRING, .rank = 1},
+                                .owner = {NULL}};
+    mr_block *block = NULL;
+
+    assert_int_equal(mr_buffer_new(4, &c.owner[0], NULL), MR_OK);
+    assert_int_equal(mr_buffer_new(5 * sizeof(uint64_t), &c.owner[1], NULL), MR_OK);
+    assert_int_equal(mr_buffer_new(9 * sizeof(uint64_t), &c.owner[2], NULL), MR_OK);
+    c.c.data = memcpy(mr_buffer_data(c.owner[0]), "abcd", 4);
+    c.c.offsets = memcpy(mr_buffer_data(c.owner[1]), (const uint64_t[]){0, 1, 2, 3, 4}, 40);
+    int64_t *dims = memcpy(mr_buffer_data(c.owner[2]), (const int64_t[]){1, 2, 0, 1}, 32);
+    c.c.row_dims = dims;
+    c.c.starts = memcpy(dims + 4, (const uint64_t[]){0, 1, 3, 3, 4}, 40);
+    assert_int_equal(mr_block_from_columns(4, &c, 1, &block, NULL), MR_OK);
+    for (int k = 0; k < 3; k++) {
+        mr_buffer_unref(c.owner[k]);
+    }
+    return block;
+}
+
+/* The column alone, so that it lives in the buffers that it says it lies in. */
+static mr_block *alone(mr_block *block)
+{
+    struct mr_owned_column c = mr_block_owned_column(block, 0);
+    mr_block *out = NULL;
+
+    assert_int_equal(mr_block_from_columns(mr_block_rows(block), &c, 1, &out, NULL), MR_OK);
+    mr_block_unref(block);
+    return out;
+}
+
+static void strings_keep_their_offsets_when_batched(void **state)
+{
+    mr_block *rows = words();
+    mr_block *out = NULL;
+
+    assert_int_equal(mr_block_batch(rows, 1, NULL, &out, NULL), MR_OK);
+    mr_block_unref(rows);
+    out = alone(out);
+    assert_int_equal(mr_block_column(out, 0)->rank, 2);
+    assert_int_equal(mr_block_column(out, 0)->offsets[4], 4);
+    assert_memory_equal(mr_block_column(out, 0)->data, "abcd", 4);
+    mr_block_unref(out);
+}
+
+static void rows_are_joined_and_cut_again(void **state)
+{
+    mr_block *rows = words();
+    mr_block *joined = NULL;
+    mr_block *one = NULL;
+    mr_block *both = NULL;
+    mr_block *cut = NULL;
+    mr_error err;
+
+    assert_int_equal(mr_block_batch(rows, 2, (const bool[]){true}, &joined, NULL), MR_OK);
+    joined = alone(joined);
+    assert_int_equal(mr_block_rows(joined), 2);
+    assert_int_equal(mr_block_column(joined, 0)->row_dims[0], 3);
+    assert_int_equal(mr_block_column(joined, 0)->row_dims[1], 1);
+
+    const int64_t counts[] = {1, 0, 2};
+    struct mr_column c = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .rank = 1, .dims = {3}, .data = counts};
+    mr_block *lengths = NULL;
+    assert_int_equal(mr_block_new(1, &c, 1, &lengths, NULL), MR_OK);
+    assert_int_equal(mr_block_slice(joined, 0, 1, &one, NULL), MR_OK);
+    assert_int_equal(mr_block_zip((const mr_block *[]){one, lengths}, 2, &both, NULL), MR_OK);
+    const uint32_t by[] = {1, MR_COLUMN_NONE};
+    assert_int_equal(mr_block_unbatch_by(both, by, &cut, &err), MR_OK);
+    assert_int_equal(mr_block_rows(cut), 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(mr_block_column(cut, 0)->row_dims[i], counts[i]);
+    }
+    assert_int_equal(mr_block_column(cut, 0)->starts[3], 3);
+    mr_block_unref(cut);
+
+    /* lengths that do not fit */
+    c.data = (const int64_t[]){1, 0, 1};
+    mr_block_unref(both);
+    mr_block_unref(lengths);
+    assert_int_equal(mr_block_new(1, &c, 1, &lengths, NULL), MR_OK);
+    assert_int_equal(mr_block_zip((const mr_block *[]){one, lengths}, 2, &both, NULL), MR_OK);
+    assert_int_equal(mr_block_unbatch_by(both, by, &cut, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "1 values are in no row"));
+    assert_int_equal(mr_block_unbatch_by(both, (const uint32_t[]){1, 0}, &cut, &err), MR_EINVAL);
+    mr_block_unref(both);
+    mr_block_unref(lengths);
+    mr_block_unref(one);
+    mr_block_unref(joined);
+    mr_block_unref(rows);
 }
 
 static void records_travel_with_the_bytes(void **state)
@@ -244,7 +339,7 @@ static void records_travel_with_the_bytes(void **state)
     assert_int_equal(mr_block_gather(joined, picked, 11, &out, NULL), MR_OK);
     expect_records_travel(out);
     mr_block_unref(out);
-    assert_int_equal(mr_block_batch(joined, 3, &out, NULL), MR_OK);
+    assert_int_equal(mr_block_batch(joined, 3, NULL, &out, NULL), MR_OK);
     mr_buffer *bytes;
     mr_block *back;
     size_t used;
@@ -460,7 +555,7 @@ static void a_block_is_checked_against_a_spec(void **state)
     assert_int_equal(mr_spec_new(want + 1, 1, NULL, &spec, NULL), MR_OK);
     assert_int_equal(mr_block_check_spec(block, spec, &err), MR_EINVAL);
     assert_non_null(strstr(err.message, "[?]"));
-    assert_int_equal(mr_block_batch(block, 2, &batch, NULL), MR_OK);
+    assert_int_equal(mr_block_batch(block, 2, NULL, &batch, NULL), MR_OK);
     assert_int_equal(mr_block_check_spec(batch, spec, &err), MR_OK);
     mr_spec_unref(spec);
     assert_int_equal(mr_spec_new(want, 2, NULL, &spec, NULL), MR_OK);
@@ -611,6 +706,8 @@ int main(void)
         cmocka_unit_test(a_small_block_is_one_allocation),
         cmocka_unit_test(a_batch_copies_nothing),
         cmocka_unit_test(rows_know_their_records),
+        cmocka_unit_test(strings_keep_their_offsets_when_batched),
+        cmocka_unit_test(rows_are_joined_and_cut_again),
         cmocka_unit_test(records_travel_with_the_bytes),
         cmocka_unit_test(records_take_few_bytes),
         cmocka_unit_test(a_file_is_listed_once),

@@ -319,6 +319,37 @@ static mr_dataset *p_unbatch(void)
     return make("unbatch", map_of(make_range(0, 25, 1), fn_vector, 0, true), NULL, NULL, 0, NULL);
 }
 
+/* Vectors of 0 to 2 values behind one another. */
+static mr_dataset *p_batch_joined(void)
+{
+    const struct mr_attr joined = {
+        .name = "joined", .kind = MR_ATTR_INTS, .count = 1, .ints = (const int64_t[]){0}};
+
+    return make("batch", map_of(make_range(0, 23, 1), fn_vector, 0, true), NULL,
+                ATTRS(INT_ATTR("batch_size", 4), joined), NULL);
+}
+
+/* Six values, and how they are cut: into one, two and three. */
+static mr_function *fn_rows(const mr_dataset *ds)
+{
+    mr_builder *b = begin_for(ds, NULL);
+    uint32_t values[3] = {add_int(b, 0), add_int(b, 6), add_int(b, 1)};
+    uint32_t counts[3] = {add_int(b, 1), add_int(b, 4), add_int(b, 1)};
+    uint32_t out[2] = {add_op(b, "range_tensor", values, 3, NULL, 0),
+                       add_op(b, "range_tensor", counts, 3, NULL, 0)};
+
+    return finish(b, out, 2);
+}
+
+static mr_dataset *p_unbatch_counts(void)
+{
+    const struct mr_attr counts = {
+        .name = "counts", .kind = MR_ATTR_INTS, .count = 2, .ints = (const int64_t[]){0, 1}};
+
+    return make("unbatch", map_of(make_range(0, 9, 1), fn_rows, 0, true), NULL, ATTRS(counts),
+                NULL);
+}
+
 static mr_dataset *p_unbatch_batches(void)
 {
     return make("unbatch",
@@ -450,6 +481,8 @@ const struct pipeline more_pipelines[] = {
     {.name = "take_while", .make = p_take_while, .by_value = true},
     {.name = "take_while, with errors", .make = p_take_while_fails, .by_value = true},
     {.name = "unbatch", .make = p_unbatch},
+    {.name = "unbatch_counts", .make = p_unbatch_counts},
+    {.name = "batch_joined", .make = p_batch_joined},
     {.name = "unbatch of batches", .make = p_unbatch_batches},
     {.name = "unique", .make = p_unique, .by_value = true},
     {.name = "unique strings", .make = p_unique_strings, .by_value = true},

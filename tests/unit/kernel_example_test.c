@@ -230,9 +230,6 @@ static void descriptions_that_are_refused(void **state)
 
     describe(&p, true);
     assert_int_equal(infer(&p, 0), MR_OK);
-    p.kinds[1] = 1;
-    assert_int_equal(infer(&p, 0), MR_EUNIMPL);
-    assert_non_null(strstr(p.err.message, "feature 'pixels': VarLen"));
     p.kinds[1] = 9;
     assert_int_equal(infer(&p, 0), MR_EINVAL);
     p.kinds[1] = 0;

@@ -11,7 +11,7 @@ import collections
 import collections.abc
 import dataclasses
 import json
-from typing import Any, Callable, Iterable, Iterator, Sequence, TypeAlias
+from typing import Any, Callable, Iterable, Iterator, Sequence, TypeAlias, TypeGuard
 
 Structure: TypeAlias = Any  # what a structure's JSON parses to
 LEAF = "*"
@@ -21,6 +21,55 @@ _DATASET = "!dataset"
 # Classes that came by, so that elements come back as what went in. Elsewhere (another process) a
 # class is made up.
 _named_classes: dict[tuple[str, tuple[str, ...]], Any] = {}
+
+# What one value is made of where it is no tensor (ragged and sparse tensors): named tuples of the
+# components, whose names begin with this, as no class of a user does.
+_COMPOSITE = "millrace."
+_composites: dict[str, Callable[..., Any]] = {}
+
+
+def register(name: str, build: Callable[..., Any]) -> None:
+    """
+    Composite values of this name are built by @build of their components (tensors, arrays or
+    specs). Their classes have it as `_composite_name`, and a method `_components()` that gives
+    (names, components).
+    """
+    _composites[_COMPOSITE + name] = build
+
+
+def is_composite(value: Any) -> TypeGuard[Any]:
+    """Whether @value is one value made of several tensors, or the spec of one."""
+    return hasattr(type(value), "_composite_name")
+
+
+def composite_name(node: Structure) -> str | None:
+    """The name of a composite value in a structure; None for anything else."""
+    name = node[_NAMED][0] if isinstance(node, dict) and _NAMED in node else ""
+    return name[len(_COMPOSITE) :] if name.startswith(_COMPOSITE) else None
+
+
+def outline(structure: Structure) -> tuple[Structure, list[Structure]]:
+    """@structure with composite values as leaves, and the nodes of all its leaves."""
+    nodes: list[Structure] = []
+
+    def walk(node: Structure) -> Structure:
+        if _is_leaf(node) or composite_name(node) is not None:
+            nodes.append(node)
+            return LEAF
+        if isinstance(node, list):
+            return [walk(child) for child in node]
+        if _NAMED in node:
+            name, fields, children = node[_NAMED]
+            return {_NAMED: [name, fields, [walk(child) for child in children]]}
+        return {key: walk(child) for key, child in node.items()}
+
+    return walk(structure), nodes
+
+
+def components(node: Structure) -> list[Structure]:
+    """The components of a composite value in a structure."""
+    parts: list[Structure] = node[_NAMED][2]
+    return parts
 
 
 def _is_leaf(node: Structure) -> bool:
@@ -55,6 +104,8 @@ def _remember(cls: Any, fields: Sequence[str]) -> None:
 
 def named_class(name: str, fields: Sequence[str]) -> Any:
     """The class for a named tuple of a structure."""
+    if name in _composites:
+        return _composites[name]
     key = (name, tuple(fields))
     if key not in _named_classes:
         _named_classes[key] = collections.namedtuple(name, fields)
@@ -63,7 +114,11 @@ def named_class(name: str, fields: Sequence[str]) -> Any:
 
 def is_nest(value: Any) -> bool:
     """Whether @value is structure, not a leaf."""
-    return isinstance(value, (tuple, collections.abc.Mapping)) or _is_record(value)
+    return (
+        isinstance(value, (tuple, collections.abc.Mapping))
+        or _is_record(value)
+        or is_composite(value)
+    )
 
 
 def flatten(
@@ -81,6 +136,11 @@ def flatten(
         if is_leaf(node) or not is_nest(node):
             leaves.append(node)
             return LEAF
+        if is_composite(node):
+            names, parts = node._components()
+            return {
+                _NAMED: [_COMPOSITE + node._composite_name, names, [walk(part) for part in parts]]
+            }
         if isinstance(node, collections.abc.Mapping):
             for key in node:
                 if not isinstance(key, str):

@@ -11,6 +11,8 @@ from .._data import spec as _spec
 from .._data import structure as _structure
 from .._graph.attrs import AttrTable
 from .._graph.symbol import Symbol
+from ..dtypes import DTypeLike
+from . import composites as _composites
 from . import grouping as _grouping
 from . import padding as _padding
 from .arguments import IntLike, add_flag, add_number
@@ -65,8 +67,91 @@ class Batches(DatasetBase):
         >>> list(mr.Dataset.range(5).batch(2))
         [array([0, 1]), array([2, 3]), array([4])]
         """
-        attrs = add_number(AttrTable(), "batch_size", batch_size)
-        return self._of("batch", [self], add_flag(attrs, "drop_remainder", drop_remainder))
+
+        return self._batch(batch_size, drop_remainder)
+
+    def _batch(
+        self, batch_size: Any, drop_remainder: bool, row_splits_dtype: Any = "int64"
+    ) -> Self:
+        """batch(), where new row splits are of @row_splits_dtype."""
+
+        def add_size(attrs: AttrTable) -> AttrTable:
+            add_number(attrs, "batch_size", batch_size)
+            return add_flag(attrs, "drop_remainder", drop_remainder)
+
+        if _composites.has_composites(self._structure):
+            made: Self = _composites.batch(self, add_size, row_splits_dtype)
+            return made
+        return self._of("batch", [self], add_size(AttrTable()))
+
+    def ragged_batch(
+        self,
+        batch_size: IntLike,
+        drop_remainder: bool = False,
+        row_splits_dtype: DTypeLike = "int64",
+        name: str | None = None,
+    ) -> Self:
+        """Group elements; tensors of several shapes become ragged tensors.
+
+        Parameters
+        ----------
+        batch_size : int
+            How many elements a group has.
+        drop_remainder : bool, default False
+            Whether a last group that is smaller is left out.
+        row_splits_dtype : dtype_like, default "int64"
+            Or int32.
+        name : str, optional
+            Accepted and ignored.
+
+        Returns
+        -------
+        Dataset
+            Of groups. Components whose shape is known are stacked.
+
+        Examples
+        --------
+        >>> ds = mr.Dataset.range(4).map(lambda n: mr.range(n))
+        >>> list(ds.ragged_batch(2))
+        [<RaggedTensor [[], [0]]>, <RaggedTensor [[0, 1], [0, 1, 2]]>]
+        """
+        rows: Self = _composites.ragged(self, row_splits_dtype)
+        return rows._batch(batch_size, drop_remainder, row_splits_dtype)
+
+    def sparse_batch(self, batch_size: IntLike, row_shape: Any, name: str | None = None) -> Self:
+        """Group elements of several shapes into sparse tensors.
+
+        Parameters
+        ----------
+        batch_size : int
+            How many elements a group has.
+        row_shape : sequence of int
+            At least as large as each element.
+        name : str, optional
+            Accepted and ignored.
+
+        Returns
+        -------
+        Dataset
+            Of sparse tensors with the dense shape [group, *row_shape].
+
+        Raises
+        ------
+        ValueError
+            The elements are not one tensor, or of another rank.
+
+        Examples
+        --------
+        >>> ds = mr.Dataset.range(1, 3).map(lambda n: mr.fill([n], n))
+        >>> next(iter(ds.sparse_batch(2, [3]))).indices
+        array([[0, 0],
+               [1, 0],
+               [1, 1]])
+        """
+        if self._structure != _structure.LEAF:
+            raise ValueError("sparse_batch takes elements of one tensor")
+        rows: Self = _composites.sparse(self, row_shape)
+        return rows.batch(batch_size)
 
     def padded_batch(
         self,
@@ -120,6 +205,11 @@ class Batches(DatasetBase):
         unknown: Any = None,
     ) -> Self:
         """padded_batch(), where unknown dimensions become the tensor @unknown."""
+        if _composites.has_composites(self._structure):
+            raise TypeError(
+                "padded_batch takes tensors: make them of ragged and sparse ones first, by "
+                "x.to_tensor() or mr.sparse.to_dense(x) in map, or use batch"
+            )
         attrs = add_number(AttrTable(), "batch_size", batch_size)
         specs = self._leaf_specs()
         if padded_shapes is None and unknown is not None:
@@ -165,6 +255,11 @@ class Batches(DatasetBase):
         ...     lambda w: w.batch(3)))
         [array([0, 1, 2]), array([1, 2, 3]), array([2, 3, 4])]
         """
+        if _composites.has_composites(self._structure):
+            raise errors.UnimplementedError(
+                "a window of ragged or sparse tensors is not supported: take the window of "
+                "tensors, and make ragged ones behind it (ragged_batch)"
+            )
         attrs = add_number(AttrTable(), "size", size)
         if shift is not None:
             add_number(attrs, "shift", shift)
@@ -310,6 +405,9 @@ class Batches(DatasetBase):
         >>> list(mr.Dataset.range(5).batch(3).unbatch())
         [0, 1, 2, 3, 4]
         """
+        if _composites.has_composites(self._structure):
+            rows: Self = _composites.unbatch(self)
+            return rows
         return self._of("unbatch", [self])
 
     def rebatch(

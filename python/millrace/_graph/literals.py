@@ -7,6 +7,7 @@ from typing import Any, Iterable
 import numpy as np
 
 from .._data.block import Array, as_tensor_array
+from .._data.structure import is_composite
 from ..dtypes import DType, as_dtype
 from .symbol import Symbol
 
@@ -46,6 +47,11 @@ def to_array(value: Any, like: DType | None = None) -> Array:
     @value as an array of TensorFlow's dtype; a literal takes the dtype @like, or TypeError says why
     it does not fit.
     """
+    if is_composite(value):
+        raise TypeError(
+            f"a {type(value).__name__} stands where a tensor is wanted: use .to_tensor() of a ragged "
+            "one, mr.sparse.to_dense of a sparse one"
+        )
     if like is None or not is_literal(value):
         return as_tensor_array(value)
     if isinstance(value, (list, tuple)) and not value:

@@ -22,6 +22,7 @@ from .._capi import ffi as _ffi
 from .._capi.ffi import byref, check, lib
 from .._data import structure as _structure
 from .._data.block import Array, new_block
+from .._data.structure import is_composite
 from .._data.spec import TensorShape, TensorSpec, from_leaf, new_spec
 from ..dtypes import DType, DTypeLike, as_dtype
 from . import slicing as _slicing
@@ -192,6 +193,10 @@ def apply(
     literals take the dtype of the first input that has one. Symbolic inside a traced function, else
     computed at once.
     """
+    for value in inputs:
+        if is_composite(value):
+            composed: list[Any] = value._apply(op, inputs, attrs, same_dtype)
+            return composed
     graph = current_graph()
     like = common_dtype(inputs) if same_dtype else None
     if graph is None:

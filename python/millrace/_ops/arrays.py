@@ -9,12 +9,13 @@ import numpy as np
 
 from .. import dtypes, errors
 from .._data.spec import ShapeLike, TensorShape, integer
+from .._data.structure import is_composite
 from .._graph.attrs import AttrTable
 from .._graph.literals import dtype_of, is_literal, to_array
 from .._graph.symbol import Symbol, TensorLike, current_graph
 from .._graph.tensor import apply, apply1, convert_to_tensor
-from ..dtypes import DTypeLike
-from .constants import convert_to_array, static_shape
+from ..dtypes import DTypeLike, as_dtype
+from .constants import convert_to_array, static_shape, zeros
 
 
 def where(
@@ -23,36 +24,42 @@ def where(
     y: TensorLike | None = None,
     name: str | None = None,
 ) -> Any:
-    """Choose between two tensors, element-wise.
+    """Choose between two tensors, element-wise; or find where a condition holds.
 
     Parameters
     ----------
     condition : tensor_like of bool
         Where it holds, the result is that of `x`.
     x, y : tensor_like
-        Of one dtype; all three broadcast.
+        Of one dtype; all three broadcast. Both are given, or none.
     name : str, optional
         Accepted and ignored.
 
     Returns
     -------
     Tensor or numpy.ndarray
-        Of the shape to which the three broadcast.
+        Of the shape to which the three broadcast. Of the condition alone: int64 [places, rank],
+        where it holds, in order.
 
     Raises
     ------
-    UnimplementedError
-        Without `x` and `y`: the indices of what holds are not supported.
+    ValueError
+        One of `x` and `y` is missing.
 
     Examples
     --------
     >>> mr.where([True, False], [1, 2], [10, 20])
     array([ 1, 20], dtype=int32)
     """
+    if x is None and y is None:
+        holds = convert_to_tensor(condition)
+        if not as_dtype(holds.dtype).is_bool:
+            holds = apply1("not_equal", [holds, zeros([], holds.dtype)])
+        return apply1("where_true", [holds])
     if x is None or y is None:
-        raise errors.UnimplementedError(
-            "mr.where with the condition alone is not supported: give " "x and y"
-        )
+        raise ValueError("where takes both x and y, or none of them")
+    if any(map(is_composite, (condition, x, y))):
+        return apply1("select", [condition, x, y], same_dtype=False)
     hint = dtype_of(x) or dtype_of(y)
     graph = current_graph()
     if graph is None:
@@ -281,6 +288,9 @@ def concat(values: Sequence[TensorLike], axis: int, name: str = "concat") -> Any
     array([1, 2, 3], dtype=int32)
     """
     values = values if isinstance(values, (list, tuple)) else [values]
+    for value in values:
+        if is_composite(value):
+            return value._concat(values, axis)
     return apply1("concat", list(values), AttrTable().int("axis", axis))
 
 
@@ -486,6 +496,10 @@ def gather(
     """
     if batch_dims != 0:
         raise errors.UnimplementedError("mr.gather with batch_dims is not supported")
+    if is_composite(indices):
+        return indices.with_flat_values(gather(params, indices.flat_values, axis=axis))
+    if is_composite(params):
+        return params._gather(convert_to_tensor(indices), axis)
     return apply1(
         "gather",
         [params, indices],
@@ -645,6 +659,8 @@ def size(input: TensorLike, out_type: DTypeLike = "int32", name: str | None = No
     >>> mr.size([[1, 2, 3]])
     3
     """
+    if is_composite(input):
+        return size(input.flat_values, out_type)
     return apply1("size", [input], AttrTable().dtype("dtype", out_type))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._data.structure import is_composite
 from .._graph.attrs import AttrTable
 from .._graph.literals import is_literal
 from .._graph.symbol import TensorLike
@@ -15,6 +16,8 @@ from .docs import INDEX, REDUCTION, documented
 
 
 def _reduce(op: str, values: Any, axis: Any, keepdims: bool) -> Any:
+    if is_composite(values):
+        return values._reduce(op, axis, keepdims)
     attrs = AttrTable().bool("keepdims", keepdims)
     if axis is not None:
         attrs.ints("axes", np.atleast_1d(axis))

@@ -11,9 +11,11 @@ from .. import errors
 from .._graph.attrs import AttrTable
 from .._graph.literals import is_literal
 from .._graph.symbol import TensorLike
-from .._graph.tensor import apply1, convert_to_tensor
+from .._data.structure import is_composite
+from .._graph.tensor import apply, apply1, convert_to_tensor
 from ..dtypes import DTypeLike
 from .docs import STRING, documented
+from .ragged.tensor import RaggedTensor
 
 
 def _text(value: Any) -> Any:
@@ -94,14 +96,14 @@ def to_number(input: TensorLike, out_type: DTypeLike = "float32", name: str | No
 def string_split(
     input: TensorLike, sep: str | bytes | None = None, maxsplit: int = -1, name: str | None = None
 ) -> Any:
-    """Cut a string into parts, as Python's str.split does.
+    """Cut strings into parts, as Python's str.split does.
 
     Parameters
     ----------
-    input : tensor_like of string
-        A scalar.
+    input : tensor_like of string, or RaggedTensor
+        Bytes or str, of any shape.
     sep : str or bytes, optional
-        Where it is cut; by default between runs of blanks.
+        Where they are cut; by default between runs of blanks.
     maxsplit : int, default -1
         How often at most; -1: wherever it goes.
     name : str, optional
@@ -109,19 +111,27 @@ def string_split(
 
     Returns
     -------
-    Tensor or numpy.ndarray
-        The vector of the parts. (TensorFlow gives a ragged tensor for vectors; there are none
-        here.)
+    Tensor, numpy.ndarray or RaggedTensor
+        Of a scalar the vector of its parts; else a ragged tensor with an axis more.
 
     Examples
     --------
     >>> mr.strings.split("a stitch in time")
     array([b'a', b'stitch', b'in', b'time'], dtype=object)
+    >>> mr.strings.split(["a b", "c"])
+    <RaggedTensor [[b'a', b'b'], [b'c']]>
     """
+    if is_composite(input):
+        return input.with_flat_values(string_split(input.flat_values, sep, maxsplit))
+    text = convert_to_tensor(_text(input))
+    if text.ndim is not None and text.ndim > 1:
+        rows = RaggedTensor.from_tensor(text, ragged_rank=text.ndim - 1)
+        return rows.with_flat_values(string_split(rows.flat_values, sep, maxsplit))
     attrs = AttrTable().int("maxsplit", maxsplit)
     if sep is not None and sep not in ("", b""):
         attrs.bytes("sep", sep)
-    return apply1("string_split", [_text(input)], attrs)
+    parts, *lengths = apply("string_split", [text], attrs)
+    return RaggedTensor.from_row_lengths(parts, lengths[0], validate=False) if lengths else parts
 
 
 def regex_replace(

@@ -15,12 +15,46 @@ struct batch_iter {
     struct mr_gather rows;
     size_t charged;            /* bytes of the budget that the rows gathered take */
     struct mr_padding padding; /* without shapes: batch */
+    bool *joined;              /* components whose rows are put behind one another; or NULL */
 };
+
+/* Which of @n components the attribute "joined" names; NULL: there is none. */
+static int joined_components(const struct mr_attr *a, size_t n, bool **ret, mr_error *err)
+{
+    *ret = NULL;
+    if (a == NULL) {
+        return MR_OK;
+    }
+    MR_AUTO(mr_free) bool *joined = mr_calloc(n, sizeof *joined);
+    MR_CHECK_ALLOC(joined, err);
+    for (int32_t i = 0; i < a->count; i++) {
+        if (a->ints[i] < 0 || (uint64_t)a->ints[i] >= n) {
+            return mr_error_set(err, MR_EINVAL, "argument 'joined': there is no component %lld",
+                                (long long)a->ints[i]);
+        }
+        joined[a->ints[i]] = true;
+    }
+    *ret = MR_TAKE(joined);
+    return MR_OK;
+}
+
+/* The rows of @leaf put behind one another. */
+static int infer_joined(struct mr_leaf_spec *leaf, size_t i, mr_error *err)
+{
+    if (leaf->rank == 0) {
+        return mr_error_set(err, MR_EINVAL, "component %zu is a scalar: nothing to join", i);
+    }
+    if (leaf->rank > 0) {
+        leaf->dims[0] = MR_DIM_UNKNOWN;
+    }
+    return MR_OK;
+}
 
 /* The spec and the number of batches of elements whose leaves are @leaves, @n of them; they are
  * changed. */
 static int infer_batches(struct mr_infer *in, struct mr_leaf_spec *leaves, size_t n, mr_error *err)
 {
+    MR_AUTO(mr_free) bool *joined = NULL;
     bool known;
     int64_t size = mr_infer_int(in, "batch_size", 1, &known);
     const struct mr_attr *drop = mr_infer_attr(in, "drop_remainder");
@@ -28,7 +62,12 @@ static int infer_batches(struct mr_infer *in, struct mr_leaf_spec *leaves, size_
     int64_t count = in->inputs[0]->cardinality;
 
     MR_TRY(mr_infer_no_datasets(in->inputs[0]->spec, err));
+    MR_TRY(joined_components(mr_infer_attr(in, "joined"), n, &joined, err));
     for (size_t i = 0; i < n; i++) {
+        if (joined != NULL && joined[i]) {
+            MR_TRY(infer_joined(&leaves[i], i, err));
+            continue;
+        }
         if (leaves[i].rank == MR_RANK_UNKNOWN) {
             continue;
         }
@@ -74,6 +113,8 @@ static int batch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     MR_TRY(mr_op_int(head, "batch_size", 1, &size, err));
     it->size = (uint32_t)size;
     it->drop_remainder = mr_op_bool(head, "drop_remainder", false);
+    MR_TRY(joined_components(mr_attr_find(head->ds->attrs, head->ds->nattrs, "joined"),
+                             mr_spec_leaves(head->ds->inputs[0]->spec), &it->joined, err));
     return mr_op_open_input(head, ctx, err);
 }
 
@@ -193,7 +234,7 @@ static int take(struct batch_iter *it, uint32_t size, mr_block **ret, mr_error *
         rc = mr_block_pad(rows, it->padding.shapes, it->padding.values,
                           MR_MIN(budget, MR_ELEMENT_BYTES_MAX), ret, err);
     } else if (rc == MR_OK) {
-        rc = mr_block_batch(rows, size, ret, err);
+        rc = mr_block_batch(rows, size, it->joined, ret, err);
     }
     if (rc != MR_OK) {
         mr_op_mark_passed(rc, err); /* the elements are gone */
@@ -215,7 +256,7 @@ static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, 
 
         MR_TRY(mr_gather_take(&it->rows, batches * size, &all, err));
         if (mr_block_rows(all) == batches * size &&
-            mr_block_batch(all, size, ret, &ignored) == MR_OK) {
+            mr_block_batch(all, size, it->joined, ret, &ignored) == MR_OK) {
             return MR_OK;
         }
         /* Back into the queue, in front of the rest. */
@@ -284,13 +325,15 @@ static void batch_close(struct mr_op_iter *head)
     mr_env_release(head->env, it->charged);
     mr_gather_free(&it->rows);
     mr_padding_free(&it->padding);
+    mr_free(it->joined);
 }
 
 const struct mr_operator mr_operator_batch = {
     .name = "batch",
     .inputs = 1,
     .rate = MR_RATE_BATCH,
-    .args = MR_ARGS(MR_INT("batch_size", 1, MR_BLOCK_ROWS_MAX), MR_OPTIONAL_BOOL("drop_remainder")),
+    .args = MR_ARGS(MR_INT("batch_size", 1, MR_BLOCK_ROWS_MAX), MR_OPTIONAL_BOOL("drop_remainder"),
+                    MR_ARG("joined", MR_ATTR_INTS, MR_ARG_OPTIONAL | MR_ARG_CONSTANT)),
     .infer = batch_infer,
     .run = MR_RUN(struct batch_iter, .open = batch_open, .pull = batch_pull, .state = batch_state,
                   .close = batch_close),

@@ -8,10 +8,40 @@ struct unbatch_iter {
     struct mr_op_iter head;
     struct mr_gather rows; /* cut, not given */
     uint64_t index;        /* of the next element of the input */
+    uint32_t *counts;      /* mr_block_unbatch_by(); NULL: a row each */
 };
+
+/* What the attribute "counts" says, pairs of a component and the one that has its lengths, for each
+ * of @n components; NULL: there is none. */
+static int counts_of(const struct mr_attr *a, size_t n, uint32_t **ret, mr_error *err)
+{
+    *ret = NULL;
+    if (a == NULL) {
+        return MR_OK;
+    }
+    MR_AUTO(mr_free) uint32_t *counts = mr_calloc(n, sizeof *counts);
+    MR_CHECK_ALLOC(counts, err);
+    for (size_t i = 0; i < n; i++) {
+        counts[i] = MR_COLUMN_NONE;
+    }
+    for (int32_t i = 0; i < a->count; i++) {
+        if (a->count % 2 != 0 || a->ints[i] < 0 || (uint64_t)a->ints[i] >= n) {
+            return mr_error_set(err, MR_EINVAL,
+                                "argument 'counts': pairs of components, of which "
+                                "there are %zu",
+                                n);
+        }
+        if (i % 2 != 0) {
+            counts[a->ints[i - 1]] = (uint32_t)a->ints[i];
+        }
+    }
+    *ret = MR_TAKE(counts);
+    return MR_OK;
+}
 
 static int unbatch_infer(struct mr_infer *in, mr_error *err)
 {
+    MR_AUTO(mr_free) uint32_t *counts = NULL;
     const mr_spec *from = in->inputs[0]->spec;
     size_t n = mr_spec_leaves(from);
     MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
@@ -19,6 +49,7 @@ static int unbatch_infer(struct mr_infer *in, mr_error *err)
 
     MR_TRY(mr_spec_copy_leaves(from, &leaves, err));
     MR_TRY(mr_infer_no_datasets(from, err));
+    MR_TRY(counts_of(mr_infer_attr(in, "counts"), n, &counts, err));
     for (size_t i = 0; i < n; i++) {
         struct mr_leaf_spec *leaf = &leaves[i];
 
@@ -28,6 +59,10 @@ static int unbatch_infer(struct mr_infer *in, mr_error *err)
         if (leaf->rank == 0) {
             return mr_error_set(err, MR_EINVAL,
                                 "component %zu is a scalar: there is nothing to cut", i);
+        }
+        if (counts != NULL && counts[i] != MR_COLUMN_NONE) {
+            leaf->dims[0] = MR_DIM_UNKNOWN;
+            continue;
         }
         if (leaf->dims[0] != MR_DIM_UNKNOWN && per != MR_DIM_UNKNOWN && leaf->dims[0] != per) {
             return mr_error_set(err, MR_EINVAL, "the components have %lld and %lld rows",
@@ -47,12 +82,13 @@ static int unbatch_infer(struct mr_infer *in, mr_error *err)
 }
 
 /* The rows of the one of @in, which come from the records that it comes from. */
-static int cut(const mr_block *in, struct mr_gather *to, mr_error *err)
+static int cut(const mr_block *in, const uint32_t *counts, struct mr_gather *to, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *out = NULL;
     struct mr_record record;
 
-    MR_TRY(mr_block_unbatch(in, &out, err));
+    MR_TRY(counts == NULL ? mr_block_unbatch(in, &out, err)
+                          : mr_block_unbatch_by(in, counts, &out, err));
     mr_record_of(in, 0, &record);
     int rc = mr_block_trace_alike(&out, &record, err);
     mr_record_clear(&record);
@@ -68,7 +104,7 @@ static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error
     MR_AUTO(mr_block_unref) mr_block *in = NULL;
 
     MR_TRY(mr_op_pull(it->head.input, &below, &in, err));
-    int rc = cut(in, &it->rows, err);
+    int rc = cut(in, it->counts, &it->rows, err);
     if (rc != MR_OK) {
         (void)mr_op_fail_row(&it->head, it->index, in, 0, rc, err);
     }
@@ -80,6 +116,9 @@ static int unbatch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
 {
     head->waiting = &((struct unbatch_iter *)head)->rows.rows;
     head->uncounts = true;
+    MR_TRY(counts_of(mr_attr_find(head->ds->attrs, head->ds->nattrs, "counts"),
+                     mr_spec_leaves(head->ds->inputs[0]->spec),
+                     &((struct unbatch_iter *)head)->counts, err));
     return mr_op_open_input(head, ctx, err);
 }
 
@@ -110,12 +149,16 @@ static int unbatch_state(struct mr_op_iter *head, struct mr_state *s, mr_error *
 
 static void unbatch_close(struct mr_op_iter *head)
 {
-    mr_gather_free(&((struct unbatch_iter *)head)->rows);
+    struct unbatch_iter *it = (struct unbatch_iter *)head;
+
+    mr_gather_free(&it->rows);
+    mr_free(it->counts);
 }
 
 const struct mr_operator mr_operator_unbatch = {
     .name = "unbatch",
     .inputs = 1,
+    .args = MR_ARGS(MR_ARG("counts", MR_ATTR_INTS, MR_ARG_OPTIONAL | MR_ARG_CONSTANT)),
     .infer = unbatch_infer,
     .run = MR_RUN(struct unbatch_iter, .open = unbatch_open, .pull = unbatch_pull,
                   .state = unbatch_state, .close = unbatch_close),

@@ -1,0 +1,359 @@
+"""
+What is done with the rows of ragged tensors. Functions take anything that has `values` and
+`row_splits`, and make what they return of the same class.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+
+from ... import errors
+from ..._data.spec import TensorShape
+from ..._data.structure import is_composite
+from ..._graph.attrs import AttrTable
+from ..._graph.literals import to_array
+from ..._graph.symbol import Symbol, current_graph, holds_symbols
+from ..._graph.tensor import apply, apply1, convert_to_tensor
+from ...dtypes import DType
+from ..arrays import concat, expand_dims, gather, reshape, shape as _shape, slice as _slice, where
+from ..constants import cast, range as _range, zeros
+from ..elementwise import maximum, minimum
+from ..reductions import reduce_all, reduce_max
+from ..selection import cumsum, repeat
+
+_REDUCTIONS = {"reduce_sum": 0, "reduce_prod": 1, "reduce_min": 2, "reduce_max": 3}
+
+
+def splits_of(lengths: Any) -> Any:
+    """Row splits of rows of these lengths."""
+    return concat([zeros([1], lengths.dtype), cumsum(lengths)], axis=0)
+
+
+def as_ints(value: Any) -> Any:
+    """Row splits and their like: int64 where nothing else is said."""
+    if isinstance(value, (Symbol, np.ndarray)):
+        return value
+    if holds_symbols(value):
+        return convert_to_tensor(value)
+    return to_array(value).astype(np.int64)
+
+
+def positions(starts: Any, lengths: Any) -> Any:
+    """start, start + 1, ... of each row, so many as its length says, one row behind the other."""
+    before = cumsum(lengths, exclusive=True)
+    return repeat(starts - before, lengths, axis=0) + cast(
+        _range(cast(_total(lengths), "int64")), lengths.dtype
+    )
+
+
+def _total(lengths: Any) -> Any:
+    return apply1("reduce_sum", [lengths], AttrTable().bool("keepdims", False))
+
+
+def is_ragged(value: Any) -> bool:
+    return is_composite(value) and hasattr(value, "row_splits")
+
+
+def values_of(value: Any) -> Any:
+    if is_ragged(value):
+        return value
+    tensor = convert_to_tensor(value)
+    if tensor.ndim == 0:
+        raise ValueError("the values of a ragged tensor are a scalar: they have no rows")
+    return tensor
+
+
+def row_count(value: Any) -> Any:
+    """How many rows @value has, int64."""
+    return value.nrows("int64") if is_ragged(value) else _shape(value, "int64")[0]
+
+
+def check_splits(values: Any, splits: Any) -> None:
+    holds = reduce_all(
+        concat(
+            [
+                splits[:1] == 0,
+                splits[1:] >= splits[:-1],
+                cast(splits[-1:], "int64") == reshape(row_count(values), [1]),
+            ],
+            0,
+        )
+    )
+    message = "row splits begin with 0, do not decrease and end with the number of values"
+    if isinstance(holds, Symbol):
+        current_graph().check(holds, message)
+    elif not holds or len(splits) == 0:
+        raise errors.InvalidArgumentError(f"{message}: {splits} for {row_count(values)} values")
+
+
+def column_of_zeros(dense: Any) -> Any:
+    """[rows, 1] of int64."""
+    return cast(cast(dense[:, :1] != dense[:, :1], "int64") * 0, "int64")
+
+
+def uniform(cls: Any, dense: Any, ragged_rank: int, dtype: DType) -> Any:
+    sizes = _shape(dense, "int64")
+    known = TensorShape(dense.shape).as_list()
+    inner = [-1 if d is None else d for d in known[ragged_rank + 1 :]]
+    if inner.count(-1) > 0:
+        whole = concat([np.array([-1], np.int64), sizes[ragged_rank + 1 :]], 0)
+        result: Any = reshape(dense, whole)
+    elif 0 in inner:
+        raise errors.UnimplementedError("from_tensor of a tensor with an inner axis of size 0")
+    else:
+        result = reshape(dense, [-1, *inner])
+    for axis in range(ragged_rank, 0, -1):
+        rows = sizes[0]
+        for outer in range(1, axis):
+            rows = rows * sizes[outer]
+        splits = cast(_range(rows + 1) * sizes[axis], dtype)
+        result = cls(result, splits)
+    return result
+
+
+def to_dense(value: Any, default: Any, sizes: Sequence[int | None]) -> Any:
+    values = value.values
+    if is_ragged(values):
+        values = to_dense(values, default, sizes[1:])
+    columns = -1 if not sizes or sizes[0] is None else sizes[0]
+    inputs = [values, value.row_splits, default, np.int64(columns)]
+    dense = apply1("ragged_to_dense", inputs, same_dtype=False)
+    if columns < 0:
+        return dense
+    known = TensorShape(dense.shape).as_list()
+    return apply1(
+        "ensure_shape", [dense], AttrTable().shape("shape", [known[0], columns, *known[2:]])
+    )
+
+
+def first_rows(dense: Any, rows: int, default: Any) -> Any:
+    """@dense with @rows rows: cut, or padded behind."""
+    have = _shape(dense, "int64")[0]
+    splits = minimum(concat([zeros([1], "int64"), reshape(have, [1])], 0), np.int64(rows))
+    kept = _slice_rows(dense, np.int64(0), splits[1])
+    return apply1("ragged_to_dense", [kept, splits, default, np.int64(rows)], same_dtype=False)[0]
+
+
+def _slice_rows(values: Any, begin: Any, size: Any) -> Any:
+    """Rows [begin, begin + size) of a tensor or a ragged one."""
+    if is_ragged(values):
+        begin = cast(begin, values.row_splits.dtype)
+        size = cast(size, values.row_splits.dtype)
+        splits = _slice_rows(values.row_splits, begin, size + 1)
+        start, end = splits[0], splits[-1]
+        return type(values)(_slice_rows(values.values, start, end - start), splits - start)
+    rank = values.ndim
+    if rank == 1:
+        return _slice(values, reshape(cast(begin, "int64"), [1]), reshape(cast(size, "int64"), [1]))
+    zeros_ = np.zeros(rank - 1, np.int64)
+    return _slice(
+        values,
+        concat([reshape(cast(begin, "int64"), [1]), zeros_], 0),
+        concat([reshape(cast(size, "int64"), [1]), zeros_ - 1], 0),
+    )
+
+
+def one_row(value: Any, number: Any) -> Any:
+    splits = value.row_splits
+    if not isinstance(number, Symbol):
+        number = int(number)
+        first = splits[number] if number >= 0 else splits[number - 1]
+        last = splits[number + 1] if number != -1 else splits[-1]
+    else:
+        number = cast(number, "int64")
+        first, last = gather(splits, number), gather(splits, number + 1)
+    return _slice_rows(value.values, first, last - first)
+
+
+def rows_between(value: Any, key: slice) -> Any:
+    if key.step not in (None, 1):
+        raise errors.UnimplementedError("a slice of rows of a ragged tensor has step 1")
+    starts, limits = value.row_starts()[key], value.row_limits()[key]
+    lengths = limits - starts
+    if is_ragged(value.values):
+        return gather_rows(value, cast(_range(value.nrows("int64")), "int64")[key])
+    return type(value)(gather(value.values, positions(starts, lengths)), splits_of(lengths))
+
+
+def gather_rows(value: Any, numbers: Any) -> Any:
+    """The rows with these numbers, a vector."""
+    starts, limits = gather(value.row_starts(), numbers), gather(value.row_limits(), numbers)
+    lengths = limits - starts
+    return type(value)(_gather_values(value.values, positions(starts, lengths)), splits_of(lengths))
+
+
+def _gather_values(values: Any, numbers: Any) -> Any:
+    return gather_rows(values, numbers) if is_ragged(values) else gather(values, numbers)
+
+
+def _bound(value: Any, lengths: Any, otherwise: Any) -> Any:
+    """A bound of a slice in each row, as Python has it."""
+    if value is None:
+        return otherwise
+    bound = cast(convert_to_tensor(value), lengths.dtype)
+    bound = where(bound < 0, lengths + bound, lengths * 0 + bound)
+    return minimum(maximum(bound, lengths * 0), lengths)
+
+
+def within_rows(value: Any, keys: tuple[Any, ...]) -> Any:
+    """@keys within each row."""
+    first, rest = keys[0], keys[1:]
+    lengths, starts = value.row_lengths(), value.row_starts()
+    if isinstance(first, slice):
+        if first.step not in (None, 1):
+            raise errors.UnimplementedError("a slice within rows of a ragged tensor has step 1")
+        begin = _bound(first.start, lengths, lengths * 0)
+        end = maximum(_bound(first.stop, lengths, lengths), begin)
+        places = positions(starts + begin, end - begin)
+        values = _gather_values(value.values, places)
+        chosen = type(value)(values, splits_of(end - begin))
+        if not rest:
+            return chosen
+        if is_ragged(values):
+            return chosen.with_values(within_rows(values, rest))
+        return chosen.with_values(values[(slice(None), *rest)])
+    number = cast(convert_to_tensor(first), lengths.dtype)
+    place = where(lengths * 0 + number < 0, value.row_limits() + number, starts + number)
+    holds = reduce_all((place >= starts) & (place < value.row_limits()))
+    message = f"there is a row without a value number {first}"
+    if isinstance(holds, Symbol):
+        current_graph().check(holds, message)
+    elif not holds:
+        raise errors.InvalidArgumentError(message)
+    result = _gather_values(value.values, place)
+    return result[(slice(None), *rest)] if rest else result
+
+
+def merged(value: Any, levels: int) -> Any:
+    """Axis 1 and the @levels ragged ones behind it as one."""
+    splits, values = value.row_splits, value.values
+    for _ in range(levels):
+        splits, values = gather(values.row_splits, splits), values.values
+    return type(value)(values, splits)
+
+
+# Operators that look at one value at a time, whatever the shape.
+_ELEMENTWISE = frozenset(
+    """
+    abs add as_string bitwise_and bitwise_or bitwise_xor cast ceil clip_by_value cos div equal exp
+    expm1 floor floor_div floor_mod greater greater_equal identity invert is_finite is_inf is_nan
+    left_shift less less_equal log log1p logical_and logical_not logical_or logical_xor lookup_place
+    maximum minimum mul neg not_equal one_hot ones_like pow reciprocal regex_full_match
+    regex_replace relu right_shift round rsqrt select sigmoid sign sin sqrt square
+    squared_difference string_join string_length string_lower string_strip string_to_hash_bucket
+    string_to_number string_upper sub substr tan tanh zeros_like
+    """.split()
+)
+
+
+def apply_elementwise(
+    op: str, inputs: Sequence[Any], attrs: AttrTable | None, same_dtype: bool
+) -> list[Any]:
+    if op not in _ELEMENTWISE:
+        raise TypeError(
+            f"{op} does not take a ragged tensor: use x.to_tensor(), or "
+            "mr.ragged.map_flat_values(f, x)"
+        )
+    ragged = [value for value in inputs if is_ragged(value)]
+    like = ragged[0]
+    for other in ragged[1:]:
+        check_same_rows(like, other)
+    flat = [_flat_input(value, like) for value in inputs]
+    return [like.with_flat_values(result) for result in apply(op, flat, attrs, same_dtype)]
+
+
+def check_same_rows(a: Any, b: Any) -> None:
+    if a.ragged_rank != b.ragged_rank:
+        raise ValueError(f"ragged tensors of shapes {a.shape} and {b.shape} do not go together")
+    for x, y in zip(a.nested_row_splits, b.nested_row_splits):
+        if x is y:
+            continue
+        message = "the rows of two ragged tensors have different lengths"
+        if isinstance(x, Symbol) or isinstance(y, Symbol):
+            same = reduce_max(concat([zeros([1], "int64"), cast(x, "int64")], 0)) == reduce_max(
+                concat([zeros([1], "int64"), cast(y, "int64")], 0)
+            )
+            current_graph().check(same, message)
+        elif not np.array_equal(x, y):
+            raise errors.InvalidArgumentError(message)
+
+
+def _flat_input(value: Any, like: Any) -> Any:
+    if is_ragged(value):
+        return value.flat_values
+    rank = np.ndim(value) if not isinstance(value, Symbol) else value.ndim
+    if rank == 0:
+        return value
+    if rank == 2 and like.ragged_rank == 1 and TensorShape(convert_to_tensor(value).shape)[1] == 1:
+        return repeat(reshape(value, [-1]), like.row_lengths(), axis=0)
+    raise TypeError(
+        "beside a ragged tensor stands a ragged tensor with the same rows, a scalar, or a tensor "
+        "[rows, 1]"
+    )
+
+
+def reduced(value: Any, op: str, axis: Any, keepdims: bool) -> Any:
+    from_ = value.flat_values
+    if axis is None:
+        return apply1(op, [from_], AttrTable().bool("keepdims", False))
+    if np.ndim(axis) != 0:
+        if len(axis) == 1:
+            return reduced(value, op, axis[0], keepdims)
+        raise errors.UnimplementedError("a ragged tensor is reduced over one axis, or over all")
+    rank = TensorShape(value.shape).rank
+    axis = axis + rank if axis < 0 else axis
+    if keepdims or axis == 0:
+        raise errors.UnimplementedError(
+            f"{op} of a ragged tensor over axis {axis} with keepdims={keepdims} is not supported: "
+            "use x.to_tensor()"
+        )
+    if axis > 1:
+        inner = value.values
+        if is_ragged(inner):
+            return value.with_values(reduced(inner, op, axis - 1, False))
+        attrs = AttrTable().bool("keepdims", False).ints("axes", [axis - 1])
+        return value.with_values(apply1(op, [inner], attrs))
+    if is_ragged(value.values):
+        raise errors.UnimplementedError(
+            f"{op} of a ragged tensor over axis 1, whose values are ragged, is not supported: use "
+            "merge_dims, or an inner axis"
+        )
+    return reduced_rows(value.values, value.row_splits, op)
+
+
+def reduced_rows(values: Any, splits: Any, op: str) -> Any:
+    if op in ("reduce_any", "reduce_all"):
+        how = "reduce_max" if op == "reduce_any" else "reduce_min"
+        return reduced_rows(cast(values, "int32"), splits, how) > 0
+    if op == "reduce_mean":
+        lengths = cast(splits[1:] - splits[:-1], values.dtype)
+        sums = reduced_rows(values, splits, "reduce_sum")
+        for _ in range((values.ndim or 1) - 1):
+            lengths = expand_dims(lengths, -1)
+        return apply1("div", [sums, lengths])
+    attrs = AttrTable().int("reduction", _REDUCTIONS[op])
+    return apply1("ragged_reduce", [values, splits], attrs, same_dtype=False)
+
+
+def concat_rows(values: Sequence[Any], axis: int) -> Any:
+    """Join ragged tensors along an axis."""
+    cls = next(type(v) for v in values if is_ragged(v))
+    rows = [v if is_ragged(v) else cls.from_tensor(v) for v in values]
+    axis = axis + (TensorShape(rows[0].shape).rank or 0) if axis < 0 else axis
+    if axis == 0:
+        inner = [r.values for r in rows]
+        joined = concat_rows(inner, 0) if any(map(is_ragged, inner)) else concat(inner, 0)
+        return cls(joined, splits_of(concat([r.row_lengths() for r in rows], 0)))
+    if axis == 1:
+        # Rows of all, then in the order row by row.
+        whole = concat_rows(rows, 0)
+        count = rows[0].nrows("int64")
+        numbers = reshape(_range(count), [-1, 1]) + reshape(
+            _range(np.int64(len(rows))) * count, [1, -1]
+        )
+        ordered = gather_rows(whole, reshape(numbers, [-1]))
+        splits = gather(ordered.row_splits, _range(count + 1) * len(rows))
+        return cls(ordered.values, splits)
+    return rows[0].with_values(concat_rows([r.values for r in rows], axis - 1))

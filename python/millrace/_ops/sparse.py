@@ -1,0 +1,230 @@
+"""Sparse tensors: the places of values in a tensor that is mostly something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._data import structure as _structure
+from .._data.composite import sparse_spec
+from .._data.spec import TensorShape, TensorSpec
+from .._graph.symbol import Symbol, TensorLike
+from .._graph.tensor import apply1, convert_to_tensor
+from ..dtypes import DType, as_dtype
+from .arrays import shape as _shape, where
+from .constants import zeros
+from .elementwise import not_equal
+from .selection import boolean_mask
+
+
+class SparseTensor:
+    """A tensor as the places and values of what is not the default, as ``tf.SparseTensor``.
+
+    Outside of functions its components are NumPy arrays.
+
+    Parameters
+    ----------
+    indices : tensor_like of int64
+        [values, rank]: where each value is, in order, none twice.
+    values : tensor_like
+        [values].
+    dense_shape : tensor_like of int64
+        [rank].
+
+    Examples
+    --------
+    >>> x = mr.SparseTensor(indices=[[0, 1], [1, 0]], values=[5, 6], dense_shape=[2, 3])
+    >>> mr.sparse.to_dense(x)
+    array([[0, 5, 0],
+           [6, 0, 0]], dtype=int32)
+    """
+
+    __slots__ = ("indices", "values", "dense_shape")
+    _composite_name = "SparseTensor"
+
+    def __init__(self, indices: TensorLike, values: TensorLike, dense_shape: TensorLike) -> None:
+        self.indices = convert_to_tensor(indices, _int64(indices))
+        self.values = convert_to_tensor(values)
+        self.dense_shape = convert_to_tensor(dense_shape, _int64(dense_shape))
+        if self.indices.ndim != 2 or self.values.ndim != 1 or self.dense_shape.ndim != 1:
+            raise ValueError(
+                "a sparse tensor has indices [values, rank], values [values] and a dense shape "
+                f"[rank]; these have the shapes {self.indices.shape}, {self.values.shape} and "
+                f"{self.dense_shape.shape}"
+            )
+
+    def _components(self) -> tuple[list[str], list[Any]]:
+        names = ["indices", "values", "dense_shape"]
+        return names, [self.indices, self.values, self.dense_shape]
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return as_dtype(self.values.dtype)
+
+    @property
+    def shape(self) -> TensorShape:
+        """What is known of the dense shape."""
+        if isinstance(self.dense_shape, Symbol):
+            rank = self.dense_shape.shape[0] or self.indices.shape[1]
+            return TensorShape(None if rank is None else [None] * rank)
+        return TensorShape(self.dense_shape.tolist())
+
+    def with_values(self, new_values: TensorLike) -> SparseTensor:
+        """Return other values at the same places.
+
+        Parameters
+        ----------
+        new_values : tensor_like
+            As many.
+
+        Returns
+        -------
+        SparseTensor
+            With the same places and shape.
+
+        Examples
+        --------
+        >>> x = mr.sparse.from_dense([0, 5])
+        >>> x.with_values(x.values * 2).values
+        array([10], dtype=int32)
+        """
+        return SparseTensor(self.indices, new_values, self.dense_shape)
+
+    def _apply(self, op: str, inputs: Any, attrs: Any, same_dtype: bool) -> Any:
+        raise TypeError(f"{op} does not take a sparse tensor: use mr.sparse.to_dense, or x.values")
+
+    def _reduce(self, op: str, axis: Any, keepdims: bool) -> Any:
+        self._apply(op, [], None, False)
+
+    def _concat(self, values: Any, axis: int) -> Any:
+        self._apply("concat", [], None, False)
+
+    def _gather(self, indices: Any, axis: Any) -> Any:
+        self._apply("gather", [], None, False)
+
+    def __repr__(self) -> str:
+        return (
+            f"SparseTensor(indices={self.indices!r}, values={self.values!r}, "
+            f"dense_shape={self.dense_shape!r})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SparseTensor, (self.indices, self.values, self.dense_shape)
+
+
+def _int64(value: Any) -> Any:
+    return None if isinstance(value, (Symbol, np.ndarray)) else "int64"
+
+
+def _build(indices: Any, values: Any, dense_shape: Any) -> Any:
+    if isinstance(dense_shape, TensorSpec):
+        return sparse_spec(indices, values, dense_shape)
+    made = SparseTensor.__new__(SparseTensor)
+    made.indices, made.values, made.dense_shape = indices, values, dense_shape
+    return made
+
+
+_structure.register("SparseTensor", _build)
+
+
+def _given(sp_input: Any, what: str) -> SparseTensor:
+    if not isinstance(sp_input, SparseTensor):
+        raise TypeError(f"sparse.{what} takes a SparseTensor, not {type(sp_input).__name__}")
+    return sp_input
+
+
+def to_dense(
+    sp_input: SparseTensor,
+    default_value: TensorLike | None = None,
+    validate_indices: bool = True,
+    name: str | None = None,
+) -> Any:
+    """Make an ordinary tensor of a sparse one.
+
+    Parameters
+    ----------
+    sp_input : SparseTensor
+        Its indices are in order, none twice.
+    default_value : scalar, optional
+        What stands elsewhere; by default 0, or an empty string.
+    validate_indices : bool, default True
+        Accepted and ignored: they are checked.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Of the dense shape.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An index is out of range, or out of order.
+
+    Examples
+    --------
+    >>> mr.sparse.to_dense(mr.SparseTensor([[1]], [7], [3]), default_value=-1)
+    array([-1,  7, -1], dtype=int32)
+    """
+    x = _given(sp_input, "to_dense")
+    default = zeros([], x.dtype) if default_value is None else default_value
+    default = convert_to_tensor(default, x.dtype)
+    return apply1(
+        "sparse_to_dense", [x.indices, x.dense_shape, x.values, default], same_dtype=False
+    )
+
+
+def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
+    """Make a sparse tensor of what is neither 0 nor an empty string.
+
+    Parameters
+    ----------
+    tensor : tensor_like
+        Of rank 1 or more.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    SparseTensor
+        The places of what is not zero, in order.
+
+    Examples
+    --------
+    >>> mr.sparse.from_dense([0, 5, 0, 6]).indices
+    array([[1],
+           [3]])
+    """
+    dense = convert_to_tensor(tensor)
+    mask = not_equal(dense, zeros([], dense.dtype))
+    return SparseTensor(where(mask), boolean_mask(dense, mask), _shape(dense, "int64"))
+
+
+def retain(sp_input: SparseTensor, to_retain: TensorLike) -> SparseTensor:
+    """Keep some of the values.
+
+    Parameters
+    ----------
+    sp_input : SparseTensor
+        Whose.
+    to_retain : tensor_like of bool
+        One for each value.
+
+    Returns
+    -------
+    SparseTensor
+        Of the same dense shape.
+
+    Examples
+    --------
+    >>> x = mr.sparse.from_dense([1, 2, 3])
+    >>> mr.sparse.retain(x, x.values > 1).values
+    array([2, 3], dtype=int32)
+    """
+    x = _given(sp_input, "retain")
+    return SparseTensor(
+        boolean_mask(x.indices, to_retain), boolean_mask(x.values, to_retain), x.dense_shape
+    )

@@ -1,0 +1,208 @@
+"""Ragged and sparse tensors through everything that elements pass: services, caches, states, errors."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import millrace as mr
+
+
+def rows(n=7):
+    """Of elements 0, 1, ...: that many numbers."""
+    return mr.Dataset.range(n).map(lambda i: mr.range(i))
+
+
+def lists(ds):
+    return [x.to_list() for x in ds]
+
+
+EXPECTED = [[[], [0]], [[0, 1], [0, 1, 2]], [[0, 1, 2, 3], [0, 1, 2, 3, 4]], [[0, 1, 2, 3, 4, 5]]]
+
+
+def test_from_a_worker(cluster):
+    ds = rows().ragged_batch(2).map(lambda r: {"r": r, "s": r.to_sparse()})
+    far = ds.apply(cluster.distribute("distributed_epoch"))
+    assert far.element_spec == ds.element_spec
+    found = sorted(((e["r"].to_list(), mr.sparse.to_dense(e["s"]).tolist()) for e in far), key=str)
+    assert [r for r, _ in found] == sorted(EXPECTED, key=str)
+    for ragged, dense in found:
+        assert [row[: len(r)] for row, r in zip(dense, ragged)] == ragged
+
+
+def test_registered_with_a_spec(cluster):
+    ds = rows().ragged_batch(2)
+    identity = mr.service.register_dataset(cluster.service, ds)
+    far = mr.service.from_dataset_id(
+        "distributed_epoch", cluster.service, identity, ds.element_spec
+    )
+    assert sorted(lists(far), key=str) == sorted(EXPECTED, key=str)
+
+
+def test_cached_repeated_shuffled_zipped():
+    ds = rows().ragged_batch(2).cache()
+    assert lists(ds.repeat(2)) == EXPECTED * 2
+    assert sorted(lists(ds.shuffle(10)), key=str) == sorted(EXPECTED, key=str)
+    pairs = list(mr.Dataset.zip((ds, mr.Dataset.range(4))))
+    assert [(r.to_list(), int(i)) for r, i in pairs] == list(zip(EXPECTED, range(4)))
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_a_state_continues(cut):
+    ds = rows(9).ragged_batch(2).unbatch().batch(3).prefetch(2)
+    whole = lists(ds)
+    it = iter(ds)
+    for _ in range(min(cut, len(whole))):
+        next(it)
+    state = it.get_state() if hasattr(it, "get_state") else None
+    again = iter(ds)
+    again.set_state(state)
+    assert [x.to_list() for x in again] == whole[cut:]
+
+
+def test_parallel_maps_keep_the_order():
+    ds = rows(40).map(lambda x: x, num_parallel_calls=4).ragged_batch(3)
+    ds = ds.map(lambda r: r * 2, num_parallel_calls=4)
+    assert lists(ds) == [
+        [[2 * k for k in range(i)] for i in range(a, min(a + 3, 40))] for a in range(0, 40, 3)
+    ]
+
+
+def test_many_rows():
+    """More than fit a block."""
+    ds = (
+        rows(1)
+        .concatenate(mr.Dataset.range(5000).map(lambda i: mr.fill([i % 5], i)))
+        .ragged_batch(7)
+    )
+    found = [row for x in ds.unbatch().batch(11) for row in x.to_list()]
+    assert found == [[]] + [[i] * (i % 5) for i in range(5000)]
+
+
+def test_batches_of_large_rows():
+    ds = mr.Dataset.range(6).map(lambda i: mr.fill([i * 100_000, 3], mr.cast(i, mr.uint8)))
+    first, second = ds.ragged_batch(3)
+    assert first.row_lengths().tolist() == [0, 100_000, 200_000]
+    assert second.row_lengths().tolist() == [300_000, 400_000, 500_000]
+    assert [len(set(row.ravel().tolist())) for row in second.numpy()] == [1, 1, 1]
+
+
+def test_rows_whose_inner_shapes_differ():
+    ds = mr.Dataset.range(1, 3).map(lambda i: mr.fill([2, i], i))
+    with pytest.raises(ValueError, match="ragged_rank"):
+        mr.RaggedTensor.from_tensor([1, 2])
+    assert lists(ds.ragged_batch(2)) == [[[[1], [1]], [[2, 2], [2, 2]]]]
+
+
+def test_an_element_that_fails_takes_its_batch_with_it():
+    ds = mr.Dataset.range(8).map(lambda i: mr.range(6 // (i - 4))).ragged_batch(2)
+    it, found = iter(ds), []
+    while True:
+        try:
+            found.append(next(it).to_list())
+        except mr.errors.InvalidArgumentError as e:
+            assert "element 4" in str(e)
+        except StopIteration:
+            break
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    "make,error,text",
+    [
+        (lambda: mr.RaggedTensor.from_row_splits([1, 2], [0, 3]), "InvalidArgument", "end with"),
+        (
+            lambda: mr.RaggedTensor.from_row_splits([1, 2], [1, 2]),
+            "InvalidArgument",
+            "begin with 0",
+        ),
+        (
+            lambda: mr.RaggedTensor.from_row_splits([1, 2], [0, 2, 1, 2]),
+            "InvalidArgument",
+            "decrease",
+        ),
+        (
+            lambda: mr.ragged.constant([[1], [2, 3]]) + mr.ragged.constant([[1, 2], [3]]),
+            "InvalidArgument",
+            "different lengths",
+        ),
+        (
+            lambda: mr.sparse.to_dense(mr.SparseTensor([[3]], [1], [2])),
+            "InvalidArgument",
+            "out of range",
+        ),
+        (
+            lambda: mr.sparse.to_dense(mr.SparseTensor([[1], [0]], [1, 2], [2])),
+            "InvalidArgument",
+            "out of order",
+        ),
+        (lambda: mr.ragged.constant([[1], [2]])[:, 3], "InvalidArgument", "row without a value"),
+    ],
+)
+def test_values_that_are_refused(make, error, text):
+    with pytest.raises(getattr(mr.errors, error + "Error"), match=text):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make,error,text",
+    [
+        (
+            lambda: mr.matmul(mr.ragged.constant([[1]]), [[1]]),
+            TypeError,
+            "matmul does not take a ragged tensor",
+        ),
+        (lambda: mr.reduce_sum(mr.sparse.from_dense([1])), TypeError, "sparse"),
+        (lambda: mr.stack([mr.ragged.constant([[1]])]), TypeError, "ragged"),
+        (lambda: mr.ragged.constant([[1], 2]), ValueError, "several depths"),
+        (lambda: rows().ragged_batch(2).padded_batch(2), TypeError, "to_tensor"),
+        (lambda: rows().ragged_batch(2).window(2), mr.errors.UnimplementedError, "window"),
+        (lambda: mr.SparseTensor([1], [1], [1]), ValueError, "indices"),
+        (lambda: bool(mr.ragged.constant([[1]])), TypeError, "neither"),
+        (lambda: mr.RaggedTensorSpec(None), ValueError, "known rank"),
+        (lambda: mr.RaggedTensorSpec([None], ragged_rank=3), ValueError, "fit"),
+    ],
+)
+def test_what_does_not_go(make, error, text):
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_splits_are_checked_in_functions():
+    ds = mr.Dataset.from_tensor_slices(np.array([3, 4]))
+    ds = ds.map(lambda n: mr.RaggedTensor.from_row_lengths(mr.range(np.int64(3)), [n]))
+    it = iter(ds)
+    assert next(it).to_list() == [[0, 1, 2]]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="end with the number of values"):
+        next(it)
+
+
+def test_specs():
+    spec = rows().ragged_batch(2).element_spec
+    assert spec == mr.RaggedTensorSpec([None, None], mr.int64) and hash(spec) == hash(
+        pickle.loads(pickle.dumps(spec))
+    )
+    deep = rows().ragged_batch(2).batch(2).element_spec
+    assert deep.ragged_rank == 2 and deep.shape.as_list() == [None, None, None]
+    value = mr.ragged.constant([[1], [2, 3]])
+    assert pickle.loads(pickle.dumps(value)).to_list() == [[1], [2, 3]]
+
+
+def test_values_may_be_written_to():
+    """Nobody else reads them."""
+    ds = mr.Dataset.from_tensors(mr.ragged.constant([[1, 2], [3]])).cache().repeat(2)
+    for x in ds:
+        assert x.to_list() == [[1, 2], [3]]
+        x.values[:] = 0
+
+
+def test_in_branches():
+    """A ragged tensor is what a branch returns, too."""
+    ds = mr.Dataset.range(3).map(
+        lambda i: mr.cond(
+            i > 0,
+            lambda: mr.RaggedTensor.from_row_lengths(mr.range(i), [i]),
+            lambda: mr.RaggedTensor.from_row_lengths(mr.range(i + 2), [np.int64(1), np.int64(1)]),
+        )
+    )
+    assert lists(ds) == [[[0], [1]], [[0]], [[0, 1]]]
