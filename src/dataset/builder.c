@@ -61,28 +61,6 @@ void mr_builder_free(mr_builder *b)
     mr_free(b);
 }
 
-struct mr_fn_node *mr_fn_node_ref(struct mr_fn_node *node)
-{
-    atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
-    return node;
-}
-
-void mr_fn_node_unref(struct mr_fn_node *node)
-{
-    if (node == NULL || atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) != 1) {
-        return;
-    }
-    mr_free(node->inputs);
-    mr_attrs_free(node->attrs, node->nattrs);
-    for (size_t i = 0; i < node->nfunctions; i++) {
-        mr_function_unref(node->functions[i]);
-    }
-    mr_free(node->functions);
-    mr_free(node->out_specs);
-    mr_block_unref(node->constant);
-    mr_free(node);
-}
-
 /* Append @node (whose out_specs are set) and its values; takes the reference on success. */
 static int append_node(mr_builder *b, struct mr_fn_node *node, mr_error *err)
 {
@@ -247,45 +225,21 @@ static bool draws(const mr_function *fn)
     return false;
 }
 
-static int add_function(mr_builder *b, struct mr_fn_node *node, mr_function *fn, mr_error *err)
+static int add_functions(struct mr_fn_node *node, mr_function *const *functions, size_t n,
+                         mr_error *err)
 {
-    mr_function **place = &node->functions[node->nfunctions];
-
-    if (fn->dataset != NULL) {
-        return mr_error_set(err, MR_EINVAL, "a function returns a dataset, not tensors");
-    }
-    if (fn->depth >= MR_FUNCTION_DEPTH_MAX) {
-        return mr_error_set(err, MR_EINVAL, "functions are nested more than %d deep",
-                            MR_FUNCTION_DEPTH_MAX);
-    }
-    if (fn->ncaptures == 0) {
-        *place = mr_function_ref(fn);
-    } else if (fn->scope != b->id) {
-        return mr_error_set(err, MR_EINVAL, "a function uses values of another function");
-    } else {
-        MR_TRY(mr_function_close(fn, b, node->inputs, &node->ninputs, place, err));
-    }
-    node->random = node->random || draws(*place);
-    node->nfunctions++;
-    return MR_OK;
-}
-
-/* Also what they capture, as inputs. */
-static int add_functions(mr_builder *b, struct mr_fn_node *node, mr_function *const *functions,
-                         size_t n, mr_error *err)
-{
-    size_t inputs = node->ninputs;
-
-    for (size_t i = 0; i < n; i++) {
-        inputs += functions[i]->ncaptures;
-    }
-    uint32_t *grown = mr_reallocarray(node->inputs, MR_MAX(inputs, 1), sizeof *grown);
-    MR_CHECK_ALLOC(grown, err);
-    node->inputs = grown;
     node->functions = mr_calloc(n, sizeof(mr_function *));
     MR_CHECK_ALLOC(node->functions, err);
-    for (size_t i = 0; i < n; i++) {
-        MR_TRY(add_function(b, node, functions[i], err));
+    for (; node->nfunctions < n; node->nfunctions++) {
+        mr_function *fn = functions[node->nfunctions];
+
+        MR_ASSERT(fn->ncaptures == 0);
+        if (fn->depth >= MR_FUNCTION_DEPTH_MAX) {
+            return mr_error_set(err, MR_EINVAL, "functions are nested more than %d deep",
+                                MR_FUNCTION_DEPTH_MAX);
+        }
+        node->functions[node->nfunctions] = mr_function_ref(fn);
+        node->random = node->random || draws(fn);
     }
     return MR_OK;
 }
@@ -300,7 +254,7 @@ static int add(mr_builder *b, const struct mr_kernel *kernel, const uint32_t *in
     MR_CHECK_ALLOC(node, err);
     node->kernel = kernel;
     node->random = (kernel->flags & MR_KERNEL_RANDOM) != 0;
-    MR_TRY(add_functions(b, node, functions, nfunctions, err));
+    MR_TRY(add_functions(node, functions, nfunctions, err));
     MR_TRY(set_attrs(node, attrs, nattrs, err));
     MR_TRY(take_salt(b, node, err));
     MR_TRY(infer(b, node, err));
@@ -317,10 +271,10 @@ static int add(mr_builder *b, const struct mr_kernel *kernel, const uint32_t *in
     return MR_OK;
 }
 
-int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs, size_t ninputs,
-                   const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions,
-                   size_t nfunctions, uint32_t *outputs, size_t cap, size_t *noutputs,
-                   mr_error *err)
+int mr_builder_add_closed(mr_builder *b, const char *op, const uint32_t *inputs, size_t ninputs,
+                          const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions,
+                          size_t nfunctions, uint32_t *outputs, size_t cap, size_t *noutputs,
+                          mr_error *err)
 {
     const struct mr_kernel *kernel = mr_kernel_find(op);
 

@@ -66,8 +66,9 @@ static int copy_node(struct closing *c, const struct mr_fn_node *node, mr_error 
     for (size_t i = 0; i < node->ninputs; i++) {
         inputs[i] = c->map[node->inputs[i]];
     }
-    MR_TRY(mr_builder_add(c->made, node->kernel->name, inputs, node->ninputs, attrs, nattrs,
-                          node->functions, node->nfunctions, outputs, node->nout, &nout, err));
+    MR_TRY(mr_builder_add_closed(c->made, node->kernel->name, inputs, node->ninputs, attrs, nattrs,
+                                 node->functions, node->nfunctions, outputs, node->nout, &nout,
+                                 err));
     memcpy(&c->map[node->first_value], outputs, node->nout * sizeof *outputs);
     return MR_OK;
 }
@@ -97,8 +98,10 @@ static int copy_values(struct closing *c, mr_error *err)
     return MR_OK;
 }
 
-int mr_function_close(const mr_function *fn, mr_builder *b, uint32_t *values, size_t *n,
-                      mr_function **ret, mr_error *err)
+/* @fn, whose captures are values of @b, without captures. @values: what it takes of @b instead,
+ * appended from *@n on (there is room for all). */
+static int close_function(const mr_function *fn, mr_builder *b, uint32_t *values, size_t *n,
+                          mr_function **ret, mr_error *err)
 {
     MR_AUTO(mr_spec_unref) mr_spec *inputs = NULL;
     MR_AUTO(mr_builder_free) mr_builder *made = NULL;
@@ -116,4 +119,66 @@ int mr_function_close(const mr_function *fn, mr_builder *b, uint32_t *values, si
         outputs[i] = map[fn->outputs[i]];
     }
     return mr_builder_finish(made, outputs, fn->noutputs, mr_spec_structure(fn->spec), ret, err);
+}
+
+static int close_one(mr_builder *b, mr_function *fn, uint32_t *inputs, size_t *n, mr_function **ret,
+                     mr_error *err)
+{
+    if (fn->dataset != NULL) {
+        return mr_error_set(err, MR_EINVAL, "a function returns a dataset, not tensors");
+    }
+    if (fn->ncaptures == 0) {
+        *ret = mr_function_ref(fn);
+        return MR_OK;
+    }
+    if (fn->scope != b->id) {
+        return mr_error_set(err, MR_EINVAL, "a function uses values of another function");
+    }
+    return close_function(fn, b, inputs, n, ret, err);
+}
+
+struct closed {
+    mr_function **functions;
+    size_t n;
+};
+
+static void closed_free(struct closed *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        mr_function_unref(c->functions[i]);
+    }
+    mr_free(c->functions);
+}
+MR_AUTO_DEFINE(struct closed, closed_free)
+
+int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs, size_t ninputs,
+                   const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions,
+                   size_t nfunctions, uint32_t *outputs, size_t cap, size_t *noutputs,
+                   mr_error *err)
+{
+    struct closed made = {0};
+    MR_AUTO(closed_free) struct closed *closed = &made;
+    size_t room = ninputs;
+
+    if (nfunctions == 0) {
+        return mr_builder_add_closed(b, op, inputs, ninputs, attrs, nattrs, NULL, 0, outputs, cap,
+                                     noutputs, err);
+    }
+    for (size_t i = 0; i < nfunctions; i++) {
+        room += functions[i]->ncaptures;
+    }
+    MR_AUTO(mr_free) uint32_t *all = mr_reallocarray(NULL, room + 1, sizeof *all);
+    closed->functions = mr_calloc(nfunctions, sizeof(mr_function *));
+    MR_CHECK_ALLOC(all, err);
+    MR_CHECK_ALLOC(closed->functions, err);
+    if (ninputs > 0) {
+        memcpy(all, inputs, ninputs * sizeof *all);
+    }
+    for (; closed->n < nfunctions; closed->n++) {
+        MR_TRY_WRAP(
+            close_one(b, functions[closed->n], all, &ninputs, &closed->functions[closed->n], err),
+            err, "%s", op);
+    }
+    return mr_builder_add_closed(b, op, all, ninputs, attrs, nattrs, closed->functions, nfunctions,
+                                 outputs, cap, noutputs, err);
 }

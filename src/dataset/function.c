@@ -8,6 +8,28 @@
 
 #include <stdlib.h>
 
+struct mr_fn_node *mr_fn_node_ref(struct mr_fn_node *node)
+{
+    atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
+    return node;
+}
+
+void mr_fn_node_unref(struct mr_fn_node *node)
+{
+    if (node == NULL || atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    mr_free(node->inputs);
+    mr_attrs_free(node->attrs, node->nattrs);
+    for (size_t i = 0; i < node->nfunctions; i++) {
+        mr_function_unref(node->functions[i]);
+    }
+    mr_free(node->functions);
+    mr_free(node->out_specs);
+    mr_block_unref(node->constant);
+    mr_free(node);
+}
+
 mr_function *mr_function_ref(mr_function *fn)
 {
     atomic_fetch_add_explicit(&fn->refs, 1, memory_order_relaxed);

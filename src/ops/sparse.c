@@ -25,7 +25,7 @@ static int infer_dense(struct mr_kernel_infer *it, mr_error *err)
                             MR_RANK_MAX);
     }
     *it->out = (struct mr_leaf_spec){.dtype = it->in[2].dtype, .rank = (int8_t)rank};
-    for (int8_t d = 0; d < rank; d++) {
+    for (int64_t d = 0; d < rank; d++) {
         it->out->dims[d] = MR_DIM_UNKNOWN;
     }
     return MR_OK;

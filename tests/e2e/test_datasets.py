@@ -307,8 +307,6 @@ def test_get_single_element_and_len():
 
 
 def test_what_is_not_built_says_so_and_what_to_use():
-    with pytest.raises(mr.errors.UnimplementedError, match="ragged_batch.*padded_batch"):
-        Dataset.range(3).ragged_batch(2)
     with pytest.raises(mr.errors.UnimplementedError, match="from_tensor_slices"):
         Dataset.from_generator(lambda: iter([]), output_types=None)
 

@@ -395,7 +395,8 @@ def test_features_that_cannot_be_are_refused_at_once():
     with pytest.raises(ValueError):
         parse({})
     with pytest.raises(mr.errors.UnimplementedError):
-        parse({"a": mr.io.VarLenFeature(mr.int64)})
+        twice = [mr.io.RaggedFeature.UniformRowLength(2)] * 2
+        parse({"a": mr.io.RaggedFeature(mr.int64, partitions=twice)})
 
 
 def test_sequences_of_any_length():
