@@ -2,6 +2,7 @@
 
 #include "base/base.h"
 #include "base/limits.h"
+#include "base/spare.h"
 
 #include <malloc.h>
 #include <sched.h>
@@ -62,9 +63,11 @@ void mr_heap_trim(void)
     /* Of what is free to malloc a part was given back before, and of what is resident a part is not
      * malloc's. */
     struct mallinfo2 info = mallinfo2();
-    size_t used = info.uordblks + info.hblkhd;
-    if (info.fordblks > MR_HEAP_FREE_BYTES && resident > used &&
+    size_t spare = mr_spare_bytes();
+    size_t used = info.uordblks + info.hblkhd - spare;
+    if (info.fordblks + spare > MR_HEAP_FREE_BYTES && resident > used &&
         resident - used > MR_HEAP_FREE_BYTES) {
+        mr_spare_trim();
         (void)malloc_trim(0);
     }
 }

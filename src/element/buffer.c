@@ -1,5 +1,6 @@
 #include "element/buffer.h"
 
+#include "base/spare.h"
 #include "element/internal.h"
 
 /* What comes before the bytes of an owned buffer; a multiple of the alignment, so that the bytes
@@ -60,7 +61,7 @@ void *mr_aligned_memory(size_t size, void **raw, mr_error *err)
     }
     /* Not aligned_alloc(): what glibc before 2.38 makes by that fits no later one of the same size,
      * so that each large element takes fresh memory; and it never comes from a thread's cache. */
-    *raw = mr_malloc(padded);
+    *raw = mr_spare_malloc(padded);
     if (*raw == NULL) {
         mr_memory_release(memory, size);
         (void)mr_error_set(err, MR_EEXHAUSTED, "out of memory (%zu bytes)", size);
@@ -82,7 +83,7 @@ int mr_buffer_new(size_t size, mr_buffer **ret, mr_error *err)
     if (memory == NULL) {
         return MR_EEXHAUSTED;
     }
-    mr_buffer_init((mr_buffer *)memory, memory + HEADER_BYTES, size, mr_free, raw);
+    mr_buffer_init((mr_buffer *)memory, memory + HEADER_BYTES, size, mr_spare_free, raw);
     mr_buffer_set_charged((mr_buffer *)memory, mr_memory_current(), total);
     *ret = (mr_buffer *)memory;
     return MR_OK;

@@ -1,5 +1,6 @@
 /* Allocation of blocks: shells that share buffers, and blocks with a payload of their own in one
  * allocation. */
+#include "base/spare.h"
 #include "element/internal.h"
 
 bool mr_dims_product(const int64_t *dims, uint32_t rank, uint64_t *ret)
@@ -214,7 +215,7 @@ int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint3
     mr_block *block = (mr_block *)(void *)memory;
     init_head(block, rows, n, 1 + extra_held);
     block->embedded = true;
-    mr_buffer_init(&block->own, memory + head, total - head, mr_free, raw);
+    mr_buffer_init(&block->own, memory + head, total - head, mr_spare_free, raw);
     mr_buffer_set_charged(&block->own, mr_memory_current(), total);
     block->held[block->nheld++] = &block->own; /* the reference that init gave */
     for (uint32_t i = 0; i < n; i++) {

@@ -1,5 +1,6 @@
 /* What malloc keeps: much for a while, and not for good. */
 #include "base/heap.h"
+#include "base/spare.h"
 #include "element/buffer.h"
 #include "tests/support/heap.h"
 
@@ -47,11 +48,67 @@ static void what_is_too_much_is_given_back(void **state)
     assert_true(mr_test_resident_bytes() < MR_HEAP_FREE_BYTES);
 }
 
+static void large_pieces_are_used_again(void **state)
+{
+    void *p = mr_spare_malloc(LARGE_BYTES);
+
+    assert_non_null(p);
+    memset(p, 1, LARGE_BYTES);
+    mr_spare_free(p);
+    if (mr_spare_bytes() == 0) {
+        skip(); /* sanitizers, MILLRACE_MALLOC */
+    }
+    assert_in_range(mr_spare_bytes(), LARGE_BYTES, LARGE_BYTES + LARGE_BYTES / 8);
+    void *again = mr_spare_malloc(LARGE_BYTES - 1000);
+    assert_ptr_equal(again, p);
+    assert_int_equal(mr_spare_bytes(), 0);
+    mr_spare_free(again);
+    mr_spare_trim();
+    assert_int_equal(mr_spare_bytes(), 0);
+    mr_spare_free(NULL);
+}
+
+/* Of what is unused the oldest makes room. */
+static void so_much_stays_unused(void **state)
+{
+    enum { N = 12 };
+    void *p[N];
+
+    for (size_t i = 0; i < N; i++) {
+        p[i] = mr_spare_malloc(LARGE_BYTES + i * (LARGE_BYTES / 4));
+        assert_non_null(p[i]);
+    }
+    for (size_t i = 0; i < N; i++) {
+        mr_spare_free(p[i]);
+        assert_true(mr_spare_bytes() <= MR_SPARE_BYTES_MAX);
+    }
+    if (mr_spare_bytes() > 0) {
+        void *newest = mr_spare_malloc(LARGE_BYTES + (N - 1) * (LARGE_BYTES / 4));
+        assert_ptr_equal(newest, p[N - 1]);
+        mr_spare_free(newest);
+    }
+    mr_spare_trim();
+}
+
+static void small_pieces_are_mallocs(void **state)
+{
+    void *p = mr_spare_malloc(1000);
+
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % 16, 0);
+    mr_spare_free(p);
+    assert_int_equal(mr_spare_bytes(), 0);
+    assert_null(mr_spare_malloc(SIZE_MAX));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_buffers_take_the_place_of_those_before),
         cmocka_unit_test(what_is_too_much_is_given_back),
+        cmocka_unit_test(large_pieces_are_used_again),
+        cmocka_unit_test(so_much_stays_unused),
+        cmocka_unit_test(small_pieces_are_mallocs),
     };
 
     (void)unsetenv("MILLRACE_MALLOC");

@@ -1,0 +1,25 @@
+/*
+ * Large pieces of memory that are used again. malloc() gives those of threads other than the first
+ * one back to the system and faults them in anew, which costs more than filling them: elements of
+ * images come and go at a rate of gigabytes a second.
+ *
+ * Up to MR_SPARE_BYTES_MAX stay in this process, the longest unused of which make room for others.
+ * With MILLRACE_MALLOC=keep in the environment, and under sanitizers, nothing stays.
+ *
+ * Threads: safe from any thread, also in a forked child; nobody waits.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#define MR_SPARE_BYTES_MAX ((size_t)128 << 20)
+/* Smaller pieces are malloc's. */
+#define MR_SPARE_PIECE_MIN ((size_t)128 << 10)
+
+/* @size bytes, 16-aligned; NULL: there is no memory. Freed with mr_spare_free(). */
+void *mr_spare_malloc(size_t size);
+void mr_spare_free(void *p); /* NULL is fine */
+/* Give back all that is unused. */
+void mr_spare_trim(void);
+/* Bytes that are unused. For tests. */
+size_t mr_spare_bytes(void);
