@@ -41,6 +41,10 @@ struct slot {
 
 #define MAGIC UINT32_C(0x6d72706d)
 
+/* Rows that the consumer wants together go into one call up to this. */
+#define TOGETHER_NS (UINT64_C(8) * MR_NS_PER_MS)
+#define TOGETHER_BYTES ((size_t)32 << 20)
+
 struct mr_parallel_map {
     uint32_t magic;
     struct mr_op_iter *head;
@@ -49,6 +53,12 @@ struct mr_parallel_map {
     struct mr_driver driver;
     bool ordered;
     bool grows; /* limit is ours to choose */
+    /* What the consumer asks for at a time, such as the rows of a batch: blocks that end where it
+     * ends need no copying. */
+    uint64_t given;    /* rows, since the stage was opened */
+    uint64_t wanted;   /* the consumer's last request ends behind so many */
+    uint32_t period;   /* rows of that request */
+    uint32_t together; /* so many rows are worth one call */
     uint32_t cap;
     /* all below guarded by driver.lock */
     struct slot *slots;
@@ -156,8 +166,11 @@ static void task_done_locked(struct slot *s, uint32_t rows, int64_t ns)
         mr_block_unref(s->in);
         s->in = NULL;
     }
-    uint32_t demand =
-        mr_driver_next_demand(m->demand, rows, mr_block_row_bytes(s->out, 0, rows), ns);
+    size_t bytes = mr_block_row_bytes(s->out, 0, rows);
+    uint32_t demand = mr_driver_next_demand(m->demand, rows, bytes, ns);
+
+    m->together = (uint32_t)MR_MIN(TOGETHER_NS / ((uint64_t)ns / rows + 1),
+                                   TOGETHER_BYTES / (bytes / rows + 1));
     /* Tasks overlap: one that was asked for less must not take back what others have learned. */
     m->demand = ns > MR_NS_PER_MS || demand > m->demand ? demand : m->demand;
 }
@@ -228,6 +241,25 @@ static struct slot *new_slot_locked(struct mr_parallel_map *m)
     return s;
 }
 
+/* How many rows to pull: up to where the consumer's request ends, if they are worth one call. */
+static uint32_t demand_locked(const struct mr_parallel_map *m)
+{
+    if (m->period == 0) {
+        return m->demand;
+    }
+    uint64_t rows = m->index < m->wanted ? m->wanted - m->index
+                                         : m->period - (m->index - m->wanted) % m->period;
+    return rows > m->demand && rows <= m->together ? (uint32_t)rows : m->demand;
+}
+
+static void note_request_locked(struct mr_parallel_map *m, const struct mr_pull *pull)
+{
+    if (m->given >= m->wanted) {
+        m->period = (uint32_t)MR_MIN(pull->rows, MR_BLOCK_ROWS_MAX);
+        m->wanted = m->given + m->period;
+    }
+}
+
 static void pull_block(void *ctx, void *work)
 {
     struct mr_parallel_map *m = ctx;
@@ -238,7 +270,8 @@ static void pull_block(void *ctx, void *work)
     mr_error err;
 
     mr_mutex_lock(&m->driver.lock);
-    pull.rows = m->demand;
+    pull.rows = demand_locked(m);
+    pull.bytes = pull.rows > m->demand ? TOGETHER_BYTES : pull.bytes;
     mr_mutex_unlock(&m->driver.lock);
     int rc = mr_op_pull(m->input, &pull, &block, &err);
 
@@ -478,6 +511,7 @@ int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, 
     MR_TRY(mr_env_use_pool(m->driver.env, err));
     MR_TRY(mr_driver_start(&m->driver, 1, err));
     MR_LOCK(&m->driver.lock);
+    note_request_locked(m, pull);
     for (;;) {
         struct slot *s = next_slot_locked(m);
 
@@ -485,6 +519,7 @@ int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, 
             int rc = give_locked(m, s, pull->rows, ret, err);
             MR_ASSERT_SLOW(slots_are_sound_locked(m));
             mr_driver_changed_locked(&m->driver); /* there may be room for more */
+            m->given += rc != MR_OK ? 1 : *ret != NULL ? mr_block_rows(*ret) : 0;
             if (rc != MR_OK || *ret != NULL) {
                 return rc;
             }

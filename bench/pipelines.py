@@ -1,0 +1,207 @@
+"""
+Pipelines that people write, in one process: images a second, records a second, beside tf.data.
+
+    bench/pipelines.py --build build/release [--only g] [--rounds 5]
+        [--tensorflow build/peers/bin/python]
+
+Each case has a few variants (where the batch stands, AUTOTUNE or not), the same source text for both
+packages. Rounds are interleaved; of each variant the median counts, of each package the best
+variant. `auto / fixed` is the best variant with AUTOTUNE beside the best without.
+
+The input: case a 2 million numbers; b 20,000 tf.Examples of 784 floats; c 256 JPEGs of 500 x 375; d
+200,000 lines of 10 numbers; e 100,000 lines of text; g 2,048 images of 224 x 224 x 3 bytes.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+VARIANTS = {
+    "a": {
+        "map, filter, batch": "D.range(2_000_000).map(lambda x: x * 2 + 1)"
+        ".filter(lambda x: x % 3 == 0).batch(256)",
+        "batch, map, mask": "D.range(2_000_000).batch(256).map(lambda x: x * 2 + 1)"
+        ".map(lambda x: m.boolean_mask(x, x % 3 == 0))",
+    },
+    "b": {
+        "shuffle, batch, parse": "R(files('b')).shuffle(5000).batch(128)"
+        ".map(lambda x: m.io.parse_example(x, FEATURES))",
+        "shuffle, batch, parse (A)": "R(files('b')).shuffle(5000).batch(128)"
+        ".map(lambda x: m.io.parse_example(x, FEATURES), num_parallel_calls=A).prefetch(2)",
+        "parse (A), shuffle, padded_batch": "R(files('b')).map("
+        "lambda x: m.io.parse_single_example(x, FEATURES), num_parallel_calls=A)"
+        ".shuffle(5000).padded_batch(128).prefetch(2)",
+    },
+    "c": {
+        "decode, batch": "D.from_tensor_slices(files('c')).map(augmented).batch(32)",
+        "decode (A), batch": "D.from_tensor_slices(files('c'))"
+        ".map(augmented, num_parallel_calls=A).batch(32).prefetch(2)",
+    },
+    "d": {
+        "batch, decode": "T(files('d')).batch(256).map(columns)",
+        "batch, decode (A)": "T(files('d')).batch(256)"
+        ".map(columns, num_parallel_calls=A).prefetch(2)",
+    },
+    "e": {
+        "split, padded_batch": "T(files('e')).map(words).padded_batch(64)",
+        "split (A), padded_batch": "T(files('e')).map(words, num_parallel_calls=A)"
+        ".padded_batch(64).prefetch(2)",
+        "batch, split (A)": "T(files('e')).batch(64).map("
+        "lambda x: words(x).to_tensor(), num_parallel_calls=A).prefetch(2)",
+    },
+    "g": {
+        "map, batch": "D.from_tensor_slices(IMAGES).repeat(8).map(normal).batch(32)",
+        "map (A), batch": "D.from_tensor_slices(IMAGES).repeat(8)"
+        ".map(normal, num_parallel_calls=A).batch(32).prefetch(2)",
+        "batch, map": "D.from_tensor_slices(IMAGES).repeat(8).batch(32).map(normal)",
+        "batch, map (A)": "D.from_tensor_slices(IMAGES).repeat(8).batch(32)"
+        ".map(normal, num_parallel_calls=A).prefetch(2)",
+    },
+}
+
+
+def names(m, data, directory):
+    """What the texts of VARIANTS mean with package @m, whose datasets are in @data."""
+    import numpy as np
+
+    def normal(x):
+        return (m.cast(x, m.float32) - 127.5) / 127.5
+
+    def augmented(name):
+        image = m.io.decode_jpeg(m.io.read_file(name), channels=3)
+        image = m.image.random_crop(image, [224, 224, 3])
+        return normal(m.image.random_flip_left_right(image))
+
+    def columns(lines):
+        return m.stack(m.io.decode_csv(lines, [0.0] * 10), axis=1)
+
+    return {
+        "m": m,
+        "D": data.Dataset,
+        "R": data.TFRecordDataset,
+        "T": data.TextLineDataset,
+        "A": data.AUTOTUNE,
+        "FEATURES": {
+            "x": m.io.FixedLenFeature([784], m.float32),
+            "y": m.io.FixedLenFeature([], m.int64),
+        },
+        "IMAGES": np.random.default_rng(0).integers(0, 255, (256, 224, 224, 3), dtype=np.uint8),
+        "files": lambda case: sorted(str(p) for p in pathlib.Path(directory).glob(case + "-*")),
+        "normal": normal,
+        "augmented": augmented,
+        "columns": columns,
+        "words": lambda line: m.strings.split(m.strings.lower(line)),
+    }
+
+
+def make_input(directory):
+    """The files, written by this package."""
+    import millrace as mr
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    with mr.io.TFRecordWriter(f"{directory}/b-0") as writer:
+        for i in range(20_000):
+            feature = {
+                "x": mr.train.Feature(float_list=mr.train.FloatList(value=rng.random(784))),
+                "y": mr.train.Feature(int64_list=mr.train.Int64List(value=[i])),
+            }
+            example = mr.train.Example(features=mr.train.Features(feature=feature))
+            writer.write(example.SerializeToString())
+    for i in range(256):
+        coarse = rng.integers(0, 255, (25, 32, 3), dtype=np.uint8)
+        image = mr.cast(mr.image.resize(coarse, [375, 500]), mr.uint8)
+        pathlib.Path(f"{directory}/c-{i:03d}").write_bytes(mr.io.encode_jpeg(image))
+    np.savetxt(f"{directory}/d-0", rng.random((200_000, 10)), delimiter=",", fmt="%.5f")
+    vocabulary = ["word%d" % i for i in range(5000)]
+    with open(f"{directory}/e-0", "w") as f:
+        for length in rng.integers(3, 30, 100_000):
+            f.write(" ".join(vocabulary[i] for i in rng.integers(0, 5000, length)) + "\n")
+
+
+def run_once(case, package, directory):
+    """{variant: elements a second} of one pass of each."""
+    if package == "millrace":
+        import millrace as m
+
+        table = names(m, m, directory)
+    else:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        import tensorflow as m
+
+        table = names(m, m.data, directory)
+    rates = {}
+    for variant, text in VARIANTS[case].items():
+        ds = eval(text, table)
+        for warm in (True, False):
+            begin, count = time.perf_counter(), 0
+            for element in ds.as_numpy_iterator():
+                first = next(iter(element.values())) if isinstance(element, dict) else element
+                count += len(first)
+                if warm and count > 500:
+                    break
+        rates[variant] = count / (time.perf_counter() - begin)
+    return rates
+
+
+def measure(python, case, package, directory):
+    command = [python, __file__, "--run", case, package, directory]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"pipelines: {package}, case {case}: {done.stderr.strip().splitlines()[-1]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def median_rates(rounds):
+    return {v: statistics.median(r[v] for r in rounds) for v in rounds[0]}
+
+
+def report(case, ours, theirs):
+    found = median_rates(ours)
+    auto = max((r for v, r in found.items() if "(A)" in v), default=None)
+    fixed = max(r for v, r in found.items() if "(A)" not in v)
+    line = {"case": case, "elements/s": {v: round(r) for v, r in found.items()}}
+    if auto is not None:
+        line["auto / fixed"] = round(auto / fixed, 2)
+    if theirs:
+        best = max(median_rates(theirs).values())
+        line["tf.data/s"] = round(best)
+        line["ratio to tf.data"] = round(max(found.values()) / best, 2)
+    print(json.dumps(line), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Pipelines a second, beside tf.data.")
+    parser.add_argument("--build", help="a build directory; by default what is installed")
+    parser.add_argument("--only", help="one case")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tensorflow", help="a Python that has TensorFlow")
+    parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.run:
+        print(json.dumps(run_once(*args.run)))
+        return
+    if args.build:
+        root = pathlib.Path(__file__).resolve().parents[1]
+        library = next(pathlib.Path(args.build).resolve().glob("lib/libmillrace.so.*"))
+        os.environ["MILLRACE_LIBRARY"] = str(library)
+        os.environ["PYTHONPATH"] = str(root / "python")
+        sys.path.insert(0, str(root / "python"))
+    with tempfile.TemporaryDirectory() as directory:
+        make_input(directory)
+        for case in [args.only] if args.only else VARIANTS:
+            ours, theirs = [], []
+            for _ in range(args.rounds):
+                ours.append(measure(sys.executable, case, "millrace", directory))
+                if args.tensorflow:
+                    theirs.append(measure(args.tensorflow, case, "tensorflow", directory))
+            report(case, ours, theirs)
+
+
+main()
