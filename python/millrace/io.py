@@ -39,6 +39,7 @@ from ._ops.features import (
     SparseFeature as SparseFeature,
     VarLenFeature as VarLenFeature,
 )
+from ._ops.json import decode_json as decode_json
 from ._ops.tables import decode_csv as decode_csv
 from ._ops.text import decode_raw as decode_raw
 
@@ -56,6 +57,7 @@ __all__ = [
     "decode_gif",
     "decode_image",
     "decode_jpeg",
+    "decode_json",
     "decode_png",
     "decode_raw",
     "decode_webp",

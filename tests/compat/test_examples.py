@@ -54,6 +54,7 @@ def service(tmp_path, monkeypatch):
         ("docs/use/pipelines.md", 5),
         ("docs/use/service.md", 2),
         ("docs/use/sharing.md", 2),
+        ("docs/use/tables.md", 4),
         ("docs/use/coordinated-reads.md", 2),
     ],
 )

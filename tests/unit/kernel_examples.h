@@ -3,7 +3,7 @@
  * a letter differs from row to row, the same letter being the same number within a row; {low,high}
  * bounds the random values, ends included. Attributes: name=3, name=[1,2] (INTS), name=<2,-1>
  * (SHAPE), name=:int32 (DTYPE), name=true (BOOL), name="x" (BYTES), name=("a","b") (STRINGS). The
- * dtypes "example", "decimal", "image" and "path" are strings that hold what enum test_content says. `bad` is
+ * dtypes "example", "decimal", "image", "path" and "json" are strings that hold what enum test_content says. `bad` is
  * a set of inputs that infer must refuse (NULL: there is none).
  */
 #pragma once
@@ -305,4 +305,7 @@ static const struct kernel_example kernel_examples[] = {
     {"decode_csv", "string[2] string[1]", "na_value=\"ab\"", "string[] string[2]"},
     {"decode_csv", "string[n] string[]", "select_cols=[0] field_delim=\";\"",
      "string[] int32[] int32[]"},
+    {"decode_json", "json[]", "names=(\"n\",\"o.s\",\"v\") dtypes=[4,14,12] shape2=<2>", "int32[]"},
+    {"decode_json", "json[n,2]", "names=(\"v\",\"o.s\") dtypes=[13,14] shape0=<2>", "json[] json[]"},
+    {"decode_json", "json[2]", "names=(\"n\") dtypes=[2]", "json[2] int32[]"},
 };

@@ -28,11 +28,9 @@ mr_dtype test_dtype(const char *name, size_t len)
 
 static enum test_content content_of(const char *name, size_t len)
 {
-    static const char *const names[] = {[CONTENT_WORD] = "",
-                                        [CONTENT_EXAMPLE] = "example",
-                                        [CONTENT_DECIMAL] = "decimal",
-                                        [CONTENT_IMAGE] = "image",
-                                        [CONTENT_PATH] = "path"};
+    static const char *const names[] = {
+        [CONTENT_WORD] = "",       [CONTENT_EXAMPLE] = "example", [CONTENT_DECIMAL] = "decimal",
+        [CONTENT_IMAGE] = "image", [CONTENT_PATH] = "path",       [CONTENT_JSON] = "json"};
 
     for (size_t i = 1; i < sizeof names / sizeof names[0]; i++) {
         if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) {
@@ -382,6 +380,10 @@ static void add_content(struct mr_buf *out, enum test_content content, double va
     case CONTENT_DECIMAL: mr_buf_printf(out, " %d\t", (int)value); break;
     case CONTENT_IMAGE: random_image(out, value); break;
     case CONTENT_PATH: mr_buf_puts(out, fabs(value) > 2 ? "/etc/passwd" : "/etc/group"); break;
+    case CONTENT_JSON:
+        mr_buf_printf(out, "{\"n\": %d, \"o\": {\"s\": \"\\u00e9%d\"}, \"v\": [%d, 2.5]}",
+                      (int)value, (int)value, (int)value);
+        break;
     case CONTENT_WORD: break;
     }
 }

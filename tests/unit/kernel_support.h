@@ -9,13 +9,14 @@
 #define TEST_ATTRS_MAX 16
 #define TEST_OUTPUTS_MAX 16
 
-/* What strings hold: words, or what "example[]", "decimal[]", "image[]" and "path[]" ask for. */
+/* What strings hold: words, or what "example[]", "decimal[]", "image[]", "path[]" and "json[]" ask for. */
 enum test_content {
     CONTENT_WORD,
     CONTENT_EXAMPLE, /* a tf.Example */
     CONTENT_DECIMAL, /* a number */
     CONTENT_IMAGE,   /* a PNG of random size */
     CONTENT_PATH,    /* the name of a file */
+    CONTENT_JSON,    /* an object, always with the same members */
 };
 
 /* "float32[n,2]{0,3}" */

@@ -146,6 +146,7 @@ _MISSING = {
         "parse_tensor": "use mr.io.decode_raw and mr.reshape",
         "serialize_tensor": "use the bytes of the array",
         "parse_sequence_example": "use mr.io.parse_single_example with FixedLenSequenceFeature",
+        "decode_json_example": "use mr.io.decode_json, which takes any fields",
         "gfile": "use Python's own files",
         "matching_files": "use Dataset.list_files",
         "write_file": "use Python's own files",
