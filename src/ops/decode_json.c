@@ -104,55 +104,6 @@ static int decode_string(struct decoding *d, struct column *c, unsigned char *to
     return MR_OK;
 }
 
-/* Sign and magnitude of what is written as an int, or as a whole number that a double holds. */
-static bool read_whole(struct mr_string s, bool *negative, uint64_t *magnitude)
-{
-    double wide;
-    size_t i = 0;
-
-    *negative = s.data[0] == '-';
-    *magnitude = 0;
-    for (i = *negative; i < s.size; i++) {
-        unsigned digit = s.data[i] - (unsigned)'0';
-
-        if (digit > 9) {
-            break;
-        }
-        if (__builtin_mul_overflow(*magnitude, 10, magnitude) ||
-            __builtin_add_overflow(*magnitude, digit, magnitude)) {
-            return false;
-        }
-    }
-    if (i == s.size) {
-        return true;
-    }
-    if (!mr_number_f64(s, &wide) || !(wide >= -0x1p53 && wide <= 0x1p53) ||
-        wide != (double)(int64_t)wide) {
-        return false;
-    }
-    *magnitude = (uint64_t)(wide < 0 ? -wide : wide);
-    return true;
-}
-
-static bool read_int(struct mr_string s, uint8_t dtype, unsigned char *to)
-{
-    size_t width = mr_value_width(dtype);
-    bool is_signed = (MR_SET_SIGNED & MR_SET(dtype)) != 0;
-    uint64_t max = UINT64_MAX >> (64 - 8 * width + is_signed);
-    uint64_t magnitude;
-    bool negative;
-
-    if (!read_whole(s, &negative, &magnitude)) {
-        return false;
-    }
-    if (negative ? magnitude > (is_signed ? max + 1 : 0) : magnitude > max) {
-        return false;
-    }
-    magnitude = negative ? 0 - magnitude : magnitude;
-    memcpy(to, &magnitude, width); /* little-endian, as everywhere */
-    return true;
-}
-
 static int decode_number(struct decoding *d, uint8_t dtype, unsigned char *to, mr_error *err)
 {
     const unsigned char *at = d->json.at;
@@ -163,7 +114,7 @@ static int decode_number(struct decoding *d, uint8_t dtype, unsigned char *to, m
     switch (dtype) {
     case MR_FLOAT32: ok = mr_number_f32(text, (float *)(void *)to); break;
     case MR_FLOAT64: ok = mr_number_f64(text, (double *)(void *)to); break;
-    default: ok = read_int(text, dtype, to);
+    default: ok = mr_number_whole(text, dtype, to);
     }
     return ok ? MR_OK
               : mr_json_invalid(&d->json, at, err, "%.*s is not a valid %s",

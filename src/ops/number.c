@@ -1,5 +1,6 @@
 #include "ops/number.h"
 
+#include "ops/attr.h"
 #include "ops/locale.h"
 
 #include <stdlib.h>
@@ -189,4 +190,55 @@ bool mr_number_f32(struct mr_string s, float *ret)
         }
     }
     return slow_f32(s, ret);
+}
+
+/* ---- whole numbers, with a fraction or not ---- */
+
+/* Sign and magnitude of what is written as an int, or as a whole number that a double holds. */
+static bool read_whole(struct mr_string s, bool *negative, uint64_t *magnitude)
+{
+    double wide;
+    size_t i = 0;
+
+    *negative = s.size > 0 && s.data[0] == '-';
+    *magnitude = 0;
+    for (i = *negative; i < s.size; i++) {
+        unsigned digit = s.data[i] - (unsigned)'0';
+
+        if (digit > 9) {
+            break;
+        }
+        if (__builtin_mul_overflow(*magnitude, 10, magnitude) ||
+            __builtin_add_overflow(*magnitude, digit, magnitude)) {
+            return false;
+        }
+    }
+    if (i == s.size) {
+        return s.size > (size_t)*negative; /* a sign is no number */
+    }
+    if (!mr_number_f64(s, &wide) || !(wide >= -0x1p53 && wide <= 0x1p53) ||
+        wide != (double)(int64_t)wide) {
+        return false;
+    }
+    *magnitude = (uint64_t)(wide < 0 ? -wide : wide);
+    return true;
+}
+
+bool mr_number_whole(struct mr_string s, uint8_t dtype, unsigned char *to)
+{
+    size_t width = mr_value_width(dtype);
+    bool is_signed = (MR_SET_SIGNED & MR_SET(dtype)) != 0;
+    uint64_t max = UINT64_MAX >> (64 - 8 * width + is_signed);
+    uint64_t magnitude;
+    bool negative;
+
+    if (!read_whole(s, &negative, &magnitude)) {
+        return false;
+    }
+    if (negative ? magnitude > (is_signed ? max + 1 : 0) : magnitude > max) {
+        return false;
+    }
+    magnitude = negative ? 0 - magnitude : magnitude;
+    memcpy(to, &magnitude, width); /* little-endian, as everywhere */
+    return true;
 }

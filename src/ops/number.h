@@ -16,3 +16,6 @@ bool mr_number_i32(struct mr_string s, int32_t *ret);
 bool mr_number_i64(struct mr_string s, int64_t *ret);
 bool mr_number_f32(struct mr_string s, float *ret);
 bool mr_number_f64(struct mr_string s, double *ret);
+/* An int of that dtype at @to, from what is written as one or as a whole number a double holds: 3.0,
+ * 3e0. No blanks. */
+bool mr_number_whole(struct mr_string s, uint8_t dtype, unsigned char *to);

@@ -36,8 +36,8 @@ def _fill(schema: Mapping[str, Any], values: Iterator[Any]) -> dict[str, Any]:
     }
 
 
-def _describe(path: str, field: Any) -> tuple[dtypes.DType, list[int], Any]:
-    """(dtype, dims, default) of a field."""
+def _describe(path: str, field: Any) -> tuple[dtypes.DType, list[int | None], Any]:
+    """(dtype, dims, default) of a field; all dims are known."""
     if not hasattr(field, "shape") or not hasattr(field, "dtype"):
         try:
             return dtypes.as_dtype(field), [], None
