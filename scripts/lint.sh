@@ -1,5 +1,5 @@
 #!/bin/sh
-# lint.sh BUILD [REVISION]: clang-format over every C file, black over every Python file, clang-tidy
+# lint.sh BUILD [REVISION]: clang-format over every C and C++ file, black over every Python file, clang-tidy
 # over every C file that the build compiles; given a REVISION, clang-tidy over the C files that have
 # changed since it, and those whose own header (x.h of x.c) has.
 set -eu
@@ -25,7 +25,7 @@ sources() {
     if [ -n "$since" ]; then changed; else git ls-files '*.c'; fi
 }
 
-git ls-files --cached --others --exclude-standard -- '*.c' '*.h' | xargs clang-format --dry-run --Werror || status=1
+git ls-files --cached --others --exclude-standard -- '*.c' '*.h' '*.cc' | xargs clang-format --dry-run --Werror || status=1
 git ls-files --cached --others --exclude-standard -- '*.py' |
     xargs black --config python/pyproject.toml --check --quiet --diff || status=1
 # It counts on standard error the warnings of system headers, which it does not show.

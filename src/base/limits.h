@@ -34,10 +34,7 @@
 #define MR_STRUCTURE_DEPTH_MAX 64
 #define MR_STRUCTURE_BYTES_MAX (1u << 20)
 #define MR_DATASET_NESTING_MAX 8
-/* A regular expression: its bytes, and what it may take for one string. */
-#define MR_REGEX_BYTES_MAX 65536u
-#define MR_REGEX_STEPS_MAX 1000000u
-#define MR_REGEX_HEAP_KIB_MAX 16384u
+#define MR_REGEX_BYTES_MAX 65536u /* of a regular expression */
 
 /* One RPC message: what is asked for, with a definition in it, and data. */
 #define MR_RPC_REQUEST_BYTES_MAX (64 * MR_KIB)

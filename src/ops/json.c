@@ -1,5 +1,7 @@
 #include "ops/json.h"
 
+#include "ops/utf8.h"
+
 #include <stdarg.h>
 
 int mr_json_invalid(const struct mr_json *j, const unsigned char *at, mr_error *err,
@@ -229,21 +231,6 @@ int mr_json_string(struct mr_json *j, struct mr_json_text *ret, mr_error *err)
     return MR_OK;
 }
 
-static size_t put_utf8(uint32_t code, unsigned char *to)
-{
-    if (code < 0x80) {
-        to[0] = (unsigned char)code;
-        return 1;
-    }
-    size_t n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-
-    for (size_t i = n - 1; i > 0; i--, code >>= 6) {
-        to[i] = (unsigned char)(0x80u | (code & 0x3fu));
-    }
-    to[0] = (unsigned char)((0xf00u >> n) | code);
-    return n;
-}
-
 static unsigned char simple_escape(unsigned char c)
 {
     switch (c) {
@@ -272,10 +259,10 @@ size_t mr_json_unescape(const struct mr_json_text *text, unsigned char *to)
             int32_t unit = code_unit(p + 2, end);
             int32_t low = is_high(unit) ? code_unit(p + 8, end) : 0;
 
-            n += put_utf8((uint32_t)(is_high(unit)
-                                         ? 0x10000 + (unit - 0xd800) * 0x400 + (low - 0xdc00)
-                                         : unit),
-                          to + n);
+            n += mr_utf8_encode((uint32_t)(is_high(unit)
+                                               ? 0x10000 + (unit - 0xd800) * 0x400 + (low - 0xdc00)
+                                               : unit),
+                                to + n);
             p += is_high(unit) ? 12 : 6;
         }
     }

@@ -32,7 +32,7 @@ PURE = {
     "mr_element": r"json_.*",
     # Numbers in text are read and written in a C locale that the call makes for itself.
     "mr_ops": (
-        r"pcre2_.*|fmaxf?|fminf?|sqrt|sincos|(newlocale|freelocale|uselocale|strto[df]_l)"
+        r"mr_re2_.*|fmaxf?|fminf?|sqrt|sincos|(newlocale|freelocale|uselocale|strto[df]_l)"
         r"|(cos|exp|expm1|fmod|log|log1p|pow|roundeven|sin|tan|tanh)f?|__cpu_(model|indicator_init)"
         # read_file, the one operator that reads from outside
         r"|open(64)?|close|read|fstat(64)?"

@@ -82,7 +82,7 @@ def test_regex_replace_is_pythons(pattern, rewrite, text):
         assert once == re.sub(pattern, python, text, count=1, flags=re.ASCII).encode()
 
 
-def test_regular_expressions_refuse_and_give_up():
+def test_regular_expressions_refuse():
     words = Dataset.from_tensor_slices(["abc", "ABC", "ab"])
     assert list(words.map(lambda s: mr.strings.regex_full_match(s, "(?i)a.c"))) == [
         True,
@@ -96,13 +96,46 @@ def test_regular_expressions_refuse_and_give_up():
     for rewrite in ("\\", "\\x", r"\1"):
         with pytest.raises(mr.errors.InvalidArgumentError, match="rewrite"):
             mr.strings.regex_replace("x", "x", rewrite)
-    slow = Dataset.from_tensor_slices(["aaaa", "a" * 60 + "!", "a"])
-    it = iter(slow.map(lambda s: mr.strings.regex_full_match(s, "(a+)+")))
-    assert next(it)
-    with pytest.raises(mr.errors.InvalidArgumentError, match="regex_full_match.*steps"):
-        next(it)
-    assert next(it)
-    assert mr.strings.regex_replace(b"\xff a \xff", "a", "b") == b"\xff b \xff"
+    for backtracking in (r"(a)\1", "a(?=b)", "a(?!b)", "a*+", "(?>a)"):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="regex_full_match: pattern"):
+            mr.strings.regex_full_match("x", backtracking)
+
+
+def test_regular_expressions_take_time_that_grows_with_the_text_alone():
+    text = "a" * 1_000_000
+    for pattern in ("(a+)+", "(a|aa)+", "(.*)*", "(a*)*b?"):
+        assert mr.strings.regex_full_match(text, pattern)
+        assert not mr.strings.regex_full_match(text + "!", "(?:%s)c" % pattern)
+    assert mr.strings.regex_replace(text + "!", "(a+)+$", "b") == (text + "!").encode()
+
+
+# What TensorFlow 2.16 says.
+@pytest.mark.parametrize(
+    "pattern, rewrite, text, want",
+    [
+        ("a", "b", b"\xff a \xff", b"\xff b \xff"),
+        ("", "-", "aé€😀".encode(), "-a-é-€-😀-".encode()),
+        ("", "-", b"a\xff\x80\xe2\x82b", b"-a-\xff-\x80-\xe2-\x82-b-"),
+        ("x*", "-", b"\xc3x\xa9", b"-\xc3-\xa9-"),
+        ("", "-", b"\xed\xa0\x80", b"-\xed\xa0\x80-"),
+        (r"\pL+", "W", "héé  wörld", b"W  W"),
+        (r"\p{Greek}", "g", "aβγ", b"agg"),
+        (r"\w", "w", "é_1", "éww".encode()),
+        ("(?i)STRASSE", "X", "Strasse straße", "X straße".encode()),
+        ("(?s).", ".", "a\nb", b"..."),
+        (".", ".", "a\nb", b".\n."),
+        ("(?m)^", ">", "a\nb", b">a\n>b"),
+        ("$", "<", "a\n", b"a\n<"),
+        ("(?P<name>a)(b)?", r"[\2\1\0]", "aab", b"[aa][baab]"),
+        (r"\Qa.b\E", "x", "a.b acb", b"x acb"),
+        (r"\C", "x", "é", b"xx"),
+        ("a{2,3}?", "x", "aaaaa", b"xxa"),
+        ("[[:alpha:]]+", "w", "ab1", b"w1"),
+        (r"a\zb?", "x", "aba", b"abx"),
+    ],
+)
+def test_regular_expressions_are_tensorflows(pattern, rewrite, text, want):
+    assert mr.strings.regex_replace(text, pattern, rewrite) == want
 
 
 def test_hash_buckets():

@@ -45,7 +45,7 @@ static mr_function *fn_large_inside(const mr_dataset *ds)
 {
     mr_builder *b = begin_for(ds, NULL);
     uint32_t text = doubled(b, 13);
-    uint32_t out = add_op(b, "regex_full_match", &text, 1, ATTRS(TEXT_ATTR("pattern", "[0-9]*+")));
+    uint32_t out = add_op(b, "regex_full_match", &text, 1, ATTRS(TEXT_ATTR("pattern", "[0-9]*")));
 
     return finish(b, &out, 1);
 }
@@ -185,7 +185,7 @@ static void behind_an_element_that_does_not_fit_everything_has_its_place(void **
         mr_dataset *ds = make_strings(texts, 3);
         mr_builder *b = begin_for(ds, NULL);
         uint32_t out = add_op(b, "regex_full_match", (uint32_t[]){doubled_text(b, 0, 10)}, 1,
-                              ATTRS(TEXT_ATTR("pattern", "[a-z]*+")));
+                              ATTRS(TEXT_ATTR("pattern", "[a-z]*")));
         ds = make_zip(make_range(0, 3, 1), map_in_parallel(ds, finish(b, &out, 1), calls, true));
         ds = make_with_function("ignore_errors", ds, NULL, NULL, 0);
         struct lines l = read_all(ds, &options);

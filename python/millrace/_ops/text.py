@@ -148,7 +148,7 @@ def regex_replace(
     input : tensor_like of string
         Bytes or str, of any shape.
     pattern : str or bytes
-        A regular expression.
+        A regular expression, in the syntax of RE2 (https://github.com/google/re2/wiki/Syntax).
     rewrite : str or bytes
         What takes the place of a match; ``\\0`` to ``\\9`` stand for its groups.
     replace_global : bool, default True
@@ -164,7 +164,7 @@ def regex_replace(
     Raises
     ------
     InvalidArgumentError
-        The pattern is no regular expression.
+        The pattern is no regular expression, or the rewrite refers to a group that it has not.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def regex_full_match(input: TensorLike, pattern: str | bytes, name: str | None =
     input : tensor_like of string
         Bytes or str, of any shape.
     pattern : str or bytes
-        A regular expression.
+        A regular expression, in the syntax of RE2 (https://github.com/google/re2/wiki/Syntax).
     name : str, optional
         Accepted and ignored.
 
