@@ -1,5 +1,5 @@
 /*
- * Operators on strings that need no new bytes: string_length, string_to_number, substr, decode_raw,
+ * Operators on strings that need no new bytes: string_length, string_to_number, decode_raw,
  * string_strip. Results of dtype string are views of the input until the column is gathered.
  */
 #include "ops/attr.h"
@@ -101,47 +101,7 @@ static int infer_number(struct mr_kernel_infer *it, mr_error *err)
     return MR_OK;
 }
 
-/* ---- substr, string_strip ---- */
-
-#define SUBSTR(tag, T)                                                                             \
-    MR_LOOP_HEAD(substr, tag)                                                                      \
-    {                                                                                              \
-        const struct mr_string *x = in[0];                                                         \
-        const T *pos = in[1];                                                                      \
-        const T *len = in[2];                                                                      \
-        struct mr_string *z = out;                                                                 \
-                                                                                                   \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            const struct mr_string s = x[i * step[0]];                                             \
-            int64_t size = (int64_t)s.size;                                                        \
-            int64_t at = pos[i * step[1]];                                                         \
-            int64_t want = len[i * step[2]];                                                       \
-                                                                                                   \
-            if (at < -size || at > size) {                                                         \
-                mr_error_set(err, MR_EINVAL, "position %lld in a string of %lld bytes",            \
-                             (long long)at, (long long)size);                                      \
-                return i;                                                                          \
-            }                                                                                      \
-            at += at < 0 ? size : 0;                                                               \
-            want = want < 0 ? 0 : want > size - at ? size - at : want;                             \
-            z[i] = (struct mr_string){s.data == NULL ? NULL : s.data + at, (size_t)want};          \
-        }                                                                                          \
-        return n;                                                                                  \
-    }
-SUBSTR(i32, int32_t)
-SUBSTR(i64, int64_t)
-
-static mr_kernel_loop substr_loop(struct mr_attrs attrs, const uint8_t *dtypes)
-{
-    return dtypes[1] == MR_INT32 ? substr_i32 : dtypes[1] == MR_INT64 ? substr_i64 : NULL;
-}
-
-static int infer_substr(struct mr_kernel_infer *it, mr_error *err)
-{
-    MR_TRY(mr_infer_dtype(it->in, 0, MR_SET(MR_STRING), err));
-    MR_TRY(mr_infer_dtype(it->in, 1, MR_SET_INDEX, err));
-    return mr_infer_same_dtype(it->in, 1, it->nin, err);
-}
+/* ---- string_strip ---- */
 
 MR_LOOP_HEAD(string_strip, string)
 MR_UNARY_BODY(struct mr_string, struct mr_string, struct mr_string, MR_AS_IT_IS, MR_AS_IT_IS,
@@ -220,7 +180,6 @@ MR_ELEMENTWISE(string_length, 1, 0, MR_SET(MR_STRING), .result = MR_INT32, .infe
                .loop = length_loop, .attr_table = {{"unit", MR_ATTR_BYTES, true}});
 MR_ELEMENTWISE(string_to_number, 1, MR_KERNEL_MAY_FAIL, MR_SET(MR_STRING), .infer = infer_number,
                .loop = number_loop, .attr_table = {{"dtype", MR_ATTR_DTYPE, true}});
-MR_ELEMENTWISE(substr, 3, MR_KERNEL_MAY_FAIL, 0, .infer = infer_substr, .loop = substr_loop);
 MR_LOOPS_KERNEL(string_strip, 1, 0, MR_SET(MR_STRING), [MR_STRING] = string_strip_string);
 MR_ROWS_KERNEL(decode_raw, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL, .infer = infer_raw,
                .dims = dims_raw, .fill = fill_raw,

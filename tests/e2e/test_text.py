@@ -251,3 +251,32 @@ def test_from_lines_to_buckets_of_ids(tmp_path):
         [[1, 2, 3], [4, 2, 0]],
         [[1, 4, 3, 4, 1, 2], [1, 1, 1, 1, 0, 0]],
     ]
+
+
+# What TensorFlow 2.16 says.
+@pytest.mark.parametrize(
+    "text, pos, length, octets, characters",
+    [
+        ("aéb", 0, 2, b"a\xc3", "aé".encode()),
+        ("aéb", 3, 2, b"b", b""),
+        ("aéb", 1, -1, "éb".encode(), b""),
+        ("aéb", 1, 100, "éb".encode(), "éb".encode()),
+        ("aéb", -3, 2, "é".encode(), "aé".encode()),
+        ("aéb", -4, 2, b"a\xc3", None),
+        ("aéb", 4, 1, b"", None),
+        ("aéb", 5, 1, None, None),
+        (b"\x80a\xff\xc3", 1, 2, b"a\xff", b"a\xff"),
+        (b"\x80\x80a", 1, 2, b"\x80a", b"a"),
+        (b"\x80\x80a", -2, 2, b"\x80a", b"\x80\x80a"),
+        ("", 0, 2, b"", b""),
+    ],
+)
+def test_substr(text, pos, length, octets, characters):
+    for unit, want in (("BYTE", octets), ("UTF8_CHAR", characters)):
+        if want is not None:
+            assert mr.strings.substr(text, pos, length, unit) == want
+        else:
+            with pytest.raises(mr.errors.InvalidArgumentError, match=f"position {pos}, in "):
+                mr.strings.substr(text, pos, length, unit)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="wants BYTE or UTF8_CHAR"):
+        mr.strings.substr(text, 0, 0, "CHAR")

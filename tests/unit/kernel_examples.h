@@ -305,6 +305,7 @@ static const struct kernel_example kernel_examples[] = {
     {"decode_csv", "string[2] string[1]", "na_value=\"ab\"", "string[] string[2]"},
     {"decode_csv", "string[n] string[]", "select_cols=[0] field_delim=\";\"",
      "string[] int32[] int32[]"},
+    {"substr", "string[]{3,3} int64[2]{-3,3} int64[2]{0,4}", "unit=\"UTF8_CHAR\"", NULL},
     {"decode_json", "json[]", "names=(\"n\",\"o.s\",\"v\") dtypes=[4,14,12] shape2=<2>", "int32[]"},
     {"decode_json", "json[n,2]", "names=(\"v\",\"o.s\") dtypes=[13,14] shape0=<2>", "json[] json[]"},
     {"decode_json", "json[2]", "names=(\"n\") dtypes=[2]", "json[2] int32[]"},

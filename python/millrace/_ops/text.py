@@ -299,9 +299,10 @@ def substr(
     pos : tensor_like of int
         Where a piece begins; a negative position counts from the end.
     len : tensor_like of int
-        How many bytes; fewer where the string ends.
-    unit : str, default "BYTE"
-        Others are not supported.
+        How many; fewer where the string ends. A negative number is the rest of the bytes, but no
+        characters.
+    unit : {"BYTE", "UTF8_CHAR"}, default "BYTE"
+        What is counted.
     name : str, optional
         Accepted and ignored.
 
@@ -319,12 +320,11 @@ def substr(
     --------
     >>> mr.strings.substr(["hello", "world"], 1, 3)
     array([b'ell', b'orl'], dtype=object)
+    >>> mr.strings.substr("na\u00efve", -3, 2, unit="UTF8_CHAR").decode()
+    'ïv'
     """
-    if unit != "BYTE":
-        raise errors.UnimplementedError(
-            f"mr.strings.substr with unit {unit!r} is not supported: " "only BYTE is"
-        )
-    return apply1("substr", [_text(input), pos, len], same_dtype=False)
+    attrs = AttrTable().bytes("unit", unit)
+    return apply1("substr", [_text(input), pos, len], attrs, same_dtype=False)
 
 
 def _ascii(op: str, input: Any, encoding: str) -> Any:
