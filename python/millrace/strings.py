@@ -3,6 +3,7 @@
 from ._base.hints import missing_name as _missing_name
 from ._ops.text import (
     as_string as as_string,
+    reduce_join as reduce_join,
     regex_full_match as regex_full_match,
     regex_replace as regex_replace,
     string_join as join,
@@ -21,6 +22,7 @@ __all__ = [
     "join",
     "length",
     "lower",
+    "reduce_join",
     "regex_full_match",
     "regex_replace",
     "split",

@@ -280,3 +280,28 @@ def test_substr(text, pos, length, octets, characters):
                 mr.strings.substr(text, pos, length, unit)
     with pytest.raises(mr.errors.InvalidArgumentError, match="wants BYTE or UTF8_CHAR"):
         mr.strings.substr(text, 0, 0, "CHAR")
+
+
+# What TensorFlow 2.16 says.
+def test_reduce_join():
+    join, square = mr.strings.reduce_join, [["a", "b"], ["c", "d"]]
+    for axis, want in (
+        (None, b"a-b-c-d"),
+        (0, [b"a-c", b"b-d"]),
+        (-1, [b"a-b", b"c-d"]),
+        ([0, 1], b"a-c-b-d"),
+        ([1, 0], b"a-b-c-d"),
+        ([], [[b"a", b"b"], [b"c", b"d"]]),
+    ):
+        assert np.asarray(join(square, axis, separator="-")).tolist() == want
+    assert join(square, 1, keepdims=True).tolist() == [[b"ab"], [b"cd"]]
+    assert join(square, keepdims=True).tolist() == [[b"abcd"]]
+    assert join("x") == join("x", []) == b"x"
+    nothing = np.empty([0, 2], object)
+    assert join(nothing, 0, separator="-").tolist() == [b"", b""]
+    assert join(nothing, 1).tolist() == []
+    for axis in (2, -3, [0, 0], [0, -2]):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="reduce_join: .*axis"):
+            join(square, axis)
+    words = Dataset.from_tensor_slices(["a b c", "d", ""]).map(lambda s: mr.strings.split(s))
+    assert list(words.map(lambda w: join(w, separator="+"))) == [b"a+b+c", b"d", b""]

@@ -154,7 +154,6 @@ _MISSING = {
     "strings": {
         "format": "use mr.strings.join and mr.strings.as_string",
         "unicode_split": "it is not supported",
-        "reduce_join": "use mr.strings.join",
         "ngrams": "windows of words: Dataset.window",
         "to_hash_bucket": "use mr.strings.to_hash_bucket_fast",
         "to_hash_bucket_strong": "use mr.strings.to_hash_bucket_fast",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+import numpy as np
+
 from .. import errors
 from .._graph.attrs import AttrTable
 from .._graph.literals import is_literal
@@ -285,6 +287,49 @@ def string_join(
     if not inputs:
         return convert_to_tensor(b"")
     return apply1("string_join", inputs, AttrTable().bytes("separator", separator))
+
+
+def reduce_join(
+    inputs: TensorLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    separator: str | bytes = "",
+    name: str | None = None,
+) -> Any:
+    """Join the strings of a tensor, all or along axes.
+
+    Parameters
+    ----------
+    inputs : tensor_like of string
+        Bytes or str, of any shape.
+    axis : int or sequence of int, optional
+        Along which; of several the first moves first. By default all are joined, in order.
+    keepdims : bool, default False
+        Whether these axes stay, with the size 1.
+    separator : str or bytes, default ""
+        What stands between the strings.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Strings.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such axis, or it is named twice.
+
+    Examples
+    --------
+    >>> mr.strings.reduce_join([["a", "b"], ["c", "d"]], axis=0, separator="-")
+    array([b'a-c', b'b-d'], dtype=object)
+    """
+    attrs = AttrTable().bool("keepdims", keepdims).bytes("separator", separator)
+    if axis is not None:
+        attrs.ints("axes", np.atleast_1d(np.asarray(axis, np.int64)).tolist())
+    return apply1("string_reduce_join", [_text(inputs)], attrs)
 
 
 def substr(
