@@ -310,6 +310,7 @@ static const struct kernel_example kernel_examples[] = {
     {"string_reduce_join", "string[2,3,n]", "axes=[-1,0] separator=\", \"", "bool[2]"},
     {"string_reduce_join", "string[0,2]", "axes=[0] keepdims=true", NULL},
     {"decode_json", "json[]", "names=(\"n\",\"o.s\",\"v\") dtypes=[4,14,12] shape2=<2>", "int32[]"},
-    {"decode_json", "json[n,2]", "names=(\"v\",\"o.s\") dtypes=[13,14] shape0=<2>", "json[] json[]"},
+    {"decode_json", "json[n,2]", "names=(\"v\",\"o.s\") dtypes=[13,14] shape0=<2>",
+     "json[] json[]"},
     {"decode_json", "json[2]", "names=(\"n\") dtypes=[2]", "json[2] int32[]"},
 };
