@@ -32,6 +32,10 @@ EQUALITY(not_equal, (a != b), !);
         const T *x = in[1];                                                                        \
         const T *y = in[2];                                                                        \
                                                                                                    \
+        if (step[0] == 0 && step[condition[0] ? 1 : 2] != 0) {                                     \
+            memcpy(z, condition[0] ? x : y, n * sizeof *z);                                        \
+            return n;                                                                              \
+        }                                                                                          \
         for (size_t i = 0; i < n; i++) {                                                           \
             z[i] = condition[i * step[0]] ? x[i * step[1]] : y[i * step[2]];                       \
         }                                                                                          \

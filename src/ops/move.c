@@ -29,22 +29,86 @@ static void copy_run(unsigned char *out, const unsigned char *in, int64_t stride
 #undef RUN
 }
 
+/* A copy as few axes as possible: those that lie behind one another in the input are one. */
+struct copy {
+    int rank;
+    int64_t dims[MR_RANK_MAX];
+    int64_t strides[MR_RANK_MAX];
+};
+
+static struct copy fewest_axes(int rank, const int64_t *dims, const int64_t *strides)
+{
+    struct copy c = {.rank = 0};
+
+    for (int d = 0; d < rank; d++) {
+        int last = c.rank - 1;
+
+        if (dims[d] == 1) {
+            continue;
+        }
+        if (last >= 0 && c.strides[last] == strides[d] * dims[d]) {
+            c.dims[last] *= dims[d];
+            c.strides[last] = strides[d];
+        } else {
+            c.dims[c.rank] = dims[d];
+            c.strides[c.rank++] = strides[d];
+        }
+    }
+    return c;
+}
+
+/* @n pieces of @bytes each, one every @step bytes of @in: pixels, most of the time. */
+static void copy_pieces(unsigned char *out, const unsigned char *in, int64_t step, uint64_t n,
+                        size_t bytes)
+{
+#define PIECES(B)                                                                                  \
+    for (uint64_t i = 0; i < n; i++, in += step) {                                                 \
+        memcpy(out + i * (B), in, (B));                                                            \
+    }
+    switch (bytes) {
+    case 2: PIECES(2) break;
+    case 3: PIECES(3) break;
+    case 4: PIECES(4) break;
+    case 6: PIECES(6) break;
+    case 8: PIECES(8) break;
+    case 12: PIECES(12) break;
+    case 16: PIECES(16) break;
+    default: PIECES(bytes) break;
+    }
+#undef PIECES
+}
+
 void mr_result_copy(const struct mr_row *row, int64_t first, const int64_t *strides,
                     struct mr_result *out)
 {
-    uint64_t run = out->rank == 0 ? 1 : (uint64_t)out->dims[out->rank - 1];
-    int64_t step = out->rank == 0 ? 1 : strides[out->rank - 1];
+    struct copy c = fewest_axes(out->rank, out->dims, strides);
     int64_t counter[MR_RANK_MAX] = {0};
     unsigned char *to = out->values;
     size_t width = out->width;
+    bool pieces = c.rank > 1 && c.strides[c.rank - 1] == 1;
 
     if (out->count == 0) {
         return;
     }
+    if (c.rank == 0) {
+        memcpy(to, row->in[0].values + first * (int64_t)width, width);
+        return;
+    }
+    /* Where the last axis lies together, what is copied is its pieces, along the axis before it. */
+    int inner = pieces ? c.rank - 2 : c.rank - 1;
+    uint64_t n = (uint64_t)c.dims[inner];
+    size_t bytes = pieces ? (size_t)c.dims[c.rank - 1] * width : width;
+    int64_t step = c.strides[inner] * (int64_t)width;
     do {
-        copy_run(to, row->in[0].values + first * (int64_t)width, step, run, width);
-        to += run * width;
-    } while (mr_next_run(out->rank, out->dims, strides, counter, &first));
+        const unsigned char *from = row->in[0].values + first * (int64_t)width;
+
+        if (pieces) {
+            copy_pieces(to, from, step, n, bytes);
+        } else {
+            copy_run(to, from, c.strides[inner], n, width);
+        }
+        to += n * bytes;
+    } while (mr_next_run(inner + 1, c.dims, c.strides, counter, &first));
 }
 
 /* The other way: value i of the input goes to place @first + i0 * strides[0] + ... of the result,
