@@ -66,6 +66,7 @@ struct mr_op_ctx {
     uint64_t part;        /* whose part of the elements comes by here; 0: all of them do */
     bool outermost;       /* not inside a function: splits apply */
     bool feeds_expansion; /* each element becomes a dataset further on: do not hoard */
+    bool ahead;           /* below a stage that pulls ahead of its consumer */
     bool inside_split;    /* below the operator that takes the splits */
 };
 

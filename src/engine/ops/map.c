@@ -40,14 +40,14 @@ static int map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_err
     for (uint32_t i = 0; i < plan->joined; i++) {
         below.path = mr_op_child_path(below.path, 0);
     }
-    MR_TRY(mr_op_open(&below, plan->input, &it->head.input, err));
     bool seeks = ctx->inside_split; /* a driver reading ahead would run past the split */
     it->calls = calls < 0 ? 0 : (uint32_t)calls;
     if (calls != 0 && !seeks && (calls > 1 || head->env->threads > 1)) {
         it->threads = mr_env_take_threads(head->env, 1);
-        MR_TRY(it->threads > 0 ? go_parallel(it, err) : MR_OK);
     }
-    return MR_OK;
+    below.ahead = ctx->ahead || it->threads > 0;
+    MR_TRY(mr_op_open(&below, plan->input, &it->head.input, err));
+    return it->threads > 0 ? go_parallel(it, err) : MR_OK;
 }
 
 static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,

@@ -13,6 +13,7 @@
  * A block leaves when it is full or when the input has no more ready; what was drawn for it and
  * cannot go along (a tensor of another rank) waits for the next one.
  */
+#include "engine/ahead.h"
 #include "engine/ops/ops.h"
 #include "engine/rows.h"
 
@@ -28,7 +29,9 @@ struct shuffle_iter {
     mr_block *pending; /* rows from `used` on come next */
     uint32_t used;
     struct mr_rows_out out; /* drawn, not given */
-    bool frugal;            /* hold no more than the range at hand */
+    struct mr_ahead ahead;  /* pulls the input while rows are drawn, if `overlaps` */
+    bool overlaps;
+    bool frugal; /* hold no more than the range at hand */
     bool ended;
 };
 
@@ -51,6 +54,20 @@ static int shuffle_infer(struct mr_infer *in, mr_error *err)
     return mr_infer_same(in, err);
 }
 
+/* From here on a thread of its own pulls the input. */
+static void overlap(struct shuffle_iter *it)
+{
+    mr_ahead_init(&it->ahead, it->head.env, it->head.input, 0 /* automatic */);
+    it->head.input = NULL;
+    it->overlaps = true;
+}
+
+static int pull_input(struct shuffle_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    return it->overlaps ? mr_ahead_pull(&it->ahead, pull, &it->pending, err)
+                        : mr_op_pull(it->head.input, pull, &it->pending, err);
+}
+
 static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     struct shuffle_iter *it = (struct shuffle_iter *)head;
@@ -71,7 +88,13 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     head->waiting = &it->out.gather.rows;
     head->uncounts = it->size > 1; /* one that fails is in no draw: others come in its turn */
     mr_rows_init(&it->rows, head->env, head->ds->spec);
-    return mr_op_open_input(head, ctx, err);
+    MR_TRY(mr_op_open_input(head, ctx, err));
+    /* A thread that reads ahead would run past a split, and takes no splits for others to lack. */
+    if (ctx->ahead && ctx->outermost && !ctx->inside_split && !ctx->feeds_expansion &&
+        head->env->threads > 1) {
+        overlap(it);
+    }
+    return MR_OK;
 }
 
 /* Uniform in [0, n): the bias of the multiplication is below n / 2^64. */
@@ -123,7 +146,7 @@ static int fill(struct shuffle_iter *it, const struct mr_pull *pull, uint32_t mo
         below.held = pull->held || (it->frugal && !first);
         int rc = mr_op_interrupted(&it->head, pull, err);
         if (rc == MR_OK) {
-            rc = mr_op_pull(it->head.input, &below, &it->pending, err);
+            rc = pull_input(it, &below, err);
         }
         if (rc == MR_END) {
             it->ended = true;
@@ -209,13 +232,23 @@ static int shuffle_state(struct mr_op_iter *head, struct mr_state *s, mr_error *
             return mr_state_damaged(err);
         }
     }
-    return MR_OK;
+    /* The state decides: it may come from a machine with more cores, or fewer. */
+    bool overlaps = it->overlaps;
+    MR_TRY(mr_state_bool(s, &overlaps, err));
+    if (overlaps && !it->overlaps) {
+        overlap(it);
+    }
+    if (overlaps) {
+        return mr_ahead_state(&it->ahead, s, err);
+    }
+    return it->overlaps ? mr_op_state(it->ahead.input, s, err) : MR_OK;
 }
 
 static void shuffle_close(struct mr_op_iter *head)
 {
     struct shuffle_iter *it = (struct shuffle_iter *)head;
 
+    mr_ahead_close(&it->ahead);
     mr_rows_out_free(&it->out);
     mr_rows_free(&it->rows);
     mr_block_unref(it->pending);

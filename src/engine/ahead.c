@@ -1,0 +1,242 @@
+#include "engine/ahead.h"
+
+#include "base/clock.h"
+#include "engine/state.h"
+
+#define AUTOMATIC_MIN 2u
+#define AUTOMATIC_MAX 32u
+
+struct mr_ahead_entry {
+    struct mr_ahead_entry *next;
+    mr_block *block; /* NULL: an error */
+    int rc;
+    mr_error err;
+    size_t charged;
+};
+
+/* The queue has what is counted, and `last` is where the next entry goes. */
+static bool queue_is_sound_locked(const struct mr_ahead *a)
+{
+    struct mr_ahead_entry *const *at = &a->first;
+    uint64_t rows = 0;
+    uint32_t blocks = 0;
+
+    for (; *at != NULL; at = &(*at)->next) {
+        rows += (*at)->block != NULL ? mr_block_rows((*at)->block) : 0;
+        blocks++;
+    }
+    return at == a->last && rows == a->rows && blocks == a->blocks;
+}
+
+static void *take_work(void *ctx)
+{
+    struct mr_ahead *a = ctx;
+    bool full = a->rows_max > 0 ? a->rows >= a->rows_max : a->blocks >= a->blocks_max;
+
+    MR_CHECK_MAGIC(a->input, MR_OP_MAGIC);
+    if (a->ended || a->pulling || full) {
+        return NULL;
+    }
+    a->pulling = true;
+    return a;
+}
+
+static void push_locked(struct mr_ahead *a, struct mr_ahead_entry *e)
+{
+    e->next = NULL;
+    *a->last = e;
+    a->last = &e->next;
+    a->blocks++;
+    a->rows += e->block != NULL ? mr_block_rows(e->block) : 0;
+    MR_ASSERT_SLOW(queue_is_sound_locked(a));
+}
+
+static void pull_block(void *ctx, void *work)
+{
+    struct mr_ahead *a = ctx;
+    struct mr_pull pull = {.bytes = MR_BLOCK_BYTES_HINT,
+                           .deadline_ms = MR_NO_DEADLINE,
+                           .interrupt = &a->driver.interrupt};
+    struct mr_ahead_entry *e = mr_calloc(1, sizeof *e);
+    int64_t begin = mr_now_ns();
+    int rc = MR_OK;
+
+    mr_mutex_lock(&a->driver.lock);
+    pull.rows = a->demand;
+    if (a->rows_max > 0 && a->rows_max - a->rows < pull.rows) {
+        pull.rows = (uint32_t)(a->rows_max - a->rows);
+    }
+    mr_mutex_unlock(&a->driver.lock);
+    if (e != NULL) {
+        rc = mr_op_pull(a->input, &pull, &e->block, &e->err);
+    }
+    int64_t ns = mr_now_ns() - begin;
+
+    MR_LOCK(&a->driver.lock);
+    MR_ASSERT(a->pulling);
+    a->pulling = false;
+    if (e == NULL) {
+        /* Nothing was pulled and nothing is lost: the consumer finds the queue empty and asks
+         * again. */
+        a->demand = 1;
+    } else if (rc == MR_OK) {
+        uint32_t rows = mr_block_rows(e->block);
+        size_t bytes = mr_block_row_bytes(e->block, 0, rows);
+
+        if (mr_env_charge_ahead(a->driver.env, bytes)) {
+            e->charged = bytes;
+        } else {
+            a->blocks_max = 1; /* what we size ourselves gives way */
+        }
+        if (pull.rows == a->demand) {
+            a->demand = mr_driver_next_demand(a->demand, rows, bytes, ns);
+        }
+        push_locked(a, e);
+        e = NULL;
+    } else if (rc == MR_END) {
+        a->ended = true;
+    } else if (rc < 0 && rc != MR_ECANCELED) {
+        e->rc = rc;
+        push_locked(a, e);
+        e = NULL;
+    }
+    mr_free(e);
+    mr_driver_changed_locked(&a->driver);
+}
+
+void mr_ahead_init(struct mr_ahead *a, struct mr_env *env, struct mr_op_iter *input,
+                   uint64_t rows_max)
+{
+    *a = (struct mr_ahead){.input = input,
+                           .threads = mr_env_take_threads(env, 1),
+                           .rows_max = rows_max,
+                           .blocks_max = AUTOMATIC_MIN,
+                           .demand = 1};
+    a->last = &a->first;
+    mr_driver_init(&a->driver, env, take_work, pull_block, a);
+}
+
+static void pop_locked(struct mr_ahead *a)
+{
+    struct mr_ahead_entry *e = a->first;
+
+    a->first = e->next;
+    if (a->first == NULL) {
+        a->last = &a->first;
+    }
+    a->blocks--;
+    mr_env_release(a->driver.env, e->charged);
+    mr_block_unref(e->block);
+    mr_free(e);
+}
+
+/* From the first entry of the queue. */
+static int give_locked(struct mr_ahead *a, uint32_t rows_max, mr_block **ret, mr_error *err)
+{
+    struct mr_ahead_entry *e = a->first;
+    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
+
+    if (e->block == NULL) {
+        int rc = mr_error_pass(err, e->rc, &e->err);
+
+        pop_locked(a);
+        return rc;
+    }
+    uint32_t rows = mr_block_rows(e->block);
+    if (rows <= rows_max) {
+        *ret = mr_block_ref(e->block);
+        a->rows -= rows;
+        pop_locked(a);
+        return MR_OK;
+    }
+    MR_TRY(mr_block_slice(e->block, rows_max, rows - rows_max, &rest, err));
+    MR_TRY(mr_block_slice(e->block, 0, rows_max, ret, err));
+    mr_block_unref(e->block);
+    e->block = MR_TAKE(rest);
+    a->rows -= rows_max;
+    return MR_OK;
+}
+
+int mr_ahead_pull(struct mr_ahead *a, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    bool waited = false;
+
+    if (a->threads == 0 && a->first == NULL && !a->ended) {
+        int rc = mr_op_pull(a->input, pull, ret, err);
+
+        a->ended = rc == MR_END;
+        return rc;
+    }
+    MR_TRY(a->threads > 0 ? mr_driver_start(&a->driver, a->threads, err) : MR_OK);
+    MR_LOCK(&a->driver.lock);
+    while (a->first == NULL && !a->ended) {
+        MR_TRY(mr_driver_wait_locked(&a->driver, pull, err));
+        waited = true;
+    }
+    if (a->first == NULL) {
+        return MR_END;
+    }
+    if (waited && a->blocks_max < AUTOMATIC_MAX) {
+        a->blocks_max++;
+    }
+    int rc = give_locked(a, pull->rows, ret, err);
+    MR_ASSERT_SLOW(queue_is_sound_locked(a));
+    mr_driver_changed_locked(&a->driver);
+    return rc;
+}
+
+static int restore_entry(struct mr_ahead *a, struct mr_state *s, mr_error *err)
+{
+    MR_AUTO(mr_free) struct mr_ahead_entry *e = mr_calloc(1, sizeof *e);
+
+    MR_CHECK_ALLOC(e, err);
+    int rc = mr_state_block_or_error(s, &e->block, a->input->ds->spec, &e->rc, &e->err, err);
+    if (rc != MR_OK) {
+        mr_block_unref(e->block);
+        return rc;
+    }
+    push_locked(a, MR_TAKE(e));
+    return MR_OK;
+}
+
+/* The threads are paused, or have not begun: nobody else looks at the queue. */
+static int all_state(struct mr_ahead *a, struct mr_state *s, mr_error *err)
+{
+    struct mr_ahead_entry *e = a->first;
+    uint64_t entries = a->blocks;
+
+    MR_TRY(mr_state_bool(s, &a->ended, err));
+    MR_TRY(mr_state_count(s, &entries, err));
+    for (uint64_t i = 0; i < entries && s->restores; i++) {
+        MR_TRY(restore_entry(a, s, err));
+    }
+    for (; e != NULL && !s->restores; e = e->next) {
+        MR_TRY(mr_state_block_or_error(s, &e->block, NULL, &e->rc, &e->err, err));
+    }
+    return mr_op_state(a->input, s, err);
+}
+
+int mr_ahead_state(struct mr_ahead *a, struct mr_state *s, mr_error *err)
+{
+    int rc = s->restores ? MR_OK : mr_driver_pause(&a->driver, err);
+
+    rc = rc == MR_OK ? all_state(a, s, err) : rc;
+    if (!s->restores) {
+        mr_driver_resume(&a->driver);
+    }
+    return rc;
+}
+
+void mr_ahead_close(struct mr_ahead *a)
+{
+    if (a->driver.env == NULL) {
+        return;
+    }
+    mr_driver_stop(&a->driver);
+    while (a->first != NULL) {
+        pop_locked(a); /* no thread is left to lock out */
+    }
+    mr_env_give_threads(a->driver.env, a->threads);
+    mr_driver_destroy(&a->driver);
+    mr_op_close(a->input);
+}

@@ -1,0 +1,38 @@
+/*
+ * Pulling ahead: a thread pulls an input while the consumer is busy. What is ready waits in a
+ * queue: at most so many elements, or, if that is automatic, as many blocks as it takes for the
+ * consumer not to find the queue empty. This is what prefetch does, and what shuffle does with its
+ * input below a stage that pulls ahead anyway.
+ *
+ * Threads: the consumer's; the thread that pulls is its own.
+ */
+#pragma once
+
+#include "engine/driver.h"
+
+struct mr_ahead_entry;
+
+struct mr_ahead {
+    struct mr_op_iter *input; /* its own from mr_ahead_init() on */
+    struct mr_driver driver;
+    uint32_t threads;  /* 1; 0: none was left, and nothing is pulled ahead */
+    uint64_t rows_max; /* 0: automatic */
+    /* all below guarded by driver.lock */
+    struct mr_ahead_entry *first;
+    struct mr_ahead_entry **last;
+    uint64_t rows;
+    uint32_t blocks;
+    uint32_t blocks_max;
+    uint32_t demand;
+    bool pulling;
+    bool ended;
+};
+
+/* Takes over @input. @a stays where it is until mr_ahead_close(). */
+void mr_ahead_init(struct mr_ahead *a, struct mr_env *env, struct mr_op_iter *input,
+                   uint64_t rows_max);
+/* As mr_op_pull(), of the input. */
+int mr_ahead_pull(struct mr_ahead *a, const struct mr_pull *pull, mr_block **ret, mr_error *err);
+/* The state of the queue and of the input. */
+int mr_ahead_state(struct mr_ahead *a, struct mr_state *s, mr_error *err);
+void mr_ahead_close(struct mr_ahead *a); /* zeros are fine */
