@@ -1,9 +1,11 @@
 #include "engine/rows.h"
 
+#include "element/row_image.h"
 #include "engine/state.h"
 
-/* What a block of one row takes besides its data, roughly. */
-#define SINGLE_OVERHEAD 512u
+/* What a block of one row takes besides its data, roughly, and what an image does. */
+#define BLOCK_OVERHEAD 512u
+#define IMAGE_OVERHEAD 32u
 
 void mr_rows_init(struct mr_rows *s, struct mr_env *env, const mr_spec *spec)
 {
@@ -11,12 +13,14 @@ void mr_rows_init(struct mr_rows *s, struct mr_env *env, const mr_spec *spec)
 
     *s = (struct mr_rows){.env = env, .spec = spec};
     s->fixed = bytes < MR_ROW_COPY_BYTES_MAX ? bytes : 0;
+    s->images = s->fixed == 0 && mr_row_images_suit(spec);
 }
 
 void mr_rows_free(struct mr_rows *s)
 {
     for (size_t i = 0; s->single != NULL && i < s->n; i++) {
-        mr_block_unref(s->single[i]);
+        mr_block_unref(s->single[i].block);
+        mr_free(s->single[i].image);
     }
     for (size_t i = 0; s->origins != NULL && i < s->n; i++) {
         mr_origin_unref(s->origins[i]);
@@ -89,8 +93,9 @@ static int grow(struct mr_rows *s, mr_error *err)
 {
     size_t cap = s->cap < 64 ? 64 : s->cap + s->cap / 2;
 
-    return s->fixed > 0 ? grow_array(s, (void **)&s->packed, &s->cap, cap, s->fixed, err)
-                        : grow_array(s, (void **)&s->single, &s->cap, cap, sizeof(mr_block *), err);
+    return s->fixed > 0
+               ? grow_array(s, (void **)&s->packed, &s->cap, cap, s->fixed, err)
+               : grow_array(s, (void **)&s->single, &s->cap, cap, sizeof s->single[0], err);
 }
 
 /* Room for the origins of as many rows as there is room for. */
@@ -160,72 +165,90 @@ static int pack(struct mr_rows *s, const mr_block *block, uint32_t row, mr_error
     return MR_OK;
 }
 
-static size_t single_charge(const mr_block *block)
+static int charge_single(struct mr_rows *s, size_t bytes, mr_error *err)
 {
-    return mr_block_row_bytes(block, 0, mr_block_rows(block)) + SINGLE_OVERHEAD;
+    if (!mr_env_charge(s->env, bytes)) {
+        return over_budget(s, err);
+    }
+    s->charged += bytes;
+    return MR_OK;
 }
 
-static int keep_single(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
+static void release_single(struct mr_rows *s, size_t bytes)
+{
+    mr_env_release(s->env, bytes);
+    s->charged -= bytes;
+}
+
+static size_t block_charge(const mr_block *block)
+{
+    return mr_block_row_bytes(block, 0, mr_block_rows(block)) + BLOCK_OVERHEAD;
+}
+
+static int keep_block(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *one = NULL;
 
     MR_TRY(mr_block_row_bytes(block, row, 1) < MR_ROW_COPY_BYTES_MAX
                ? mr_block_copy_rows(block, row, 1, &one, err)
                : mr_block_slice(block, row, 1, &one, err));
-    if (!mr_env_charge(s->env, single_charge(one))) {
-        return over_budget(s, err);
-    }
-    s->charged += single_charge(one);
-    s->single[s->n] = MR_TAKE(one);
+    MR_TRY(charge_single(s, block_charge(one), err));
+    s->single[s->n] = (struct mr_single_row){.block = MR_TAKE(one)};
+    return MR_OK;
+}
+
+static int keep_image(struct mr_rows *s, const mr_block *block, uint32_t row, mr_error *err)
+{
+    MR_AUTO(mr_free) void *image = NULL;
+
+    MR_TRY(mr_row_image_new(block, row, &image, err));
+    MR_TRY(charge_single(s, mr_row_image_bytes(image) + IMAGE_OVERHEAD, err));
+    s->single[s->n] = (struct mr_single_row){.image = MR_TAKE(image)};
     return MR_OK;
 }
 
 int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
 {
-    bool tracked = s->fixed > 0 && (s->origins != NULL || mr_block_origin(block) != NULL);
+    bool image = s->images && mr_block_row_bytes(block, row, 1) < MR_ROW_COPY_BYTES_MAX;
+    bool copied = s->fixed > 0 || image;
+    bool tracked = copied && (s->origins != NULL || mr_block_origin(block) != NULL);
 
     MR_TRY(s->n == s->cap ? grow(s, err) : MR_OK);
     if (tracked && s->origins_cap < s->cap) {
         MR_TRY(grow_origins(s, err));
     }
-    MR_TRY(s->fixed > 0 ? pack(s, block, row, err) : keep_single(s, block, row, err));
+    MR_TRY(s->fixed > 0 ? pack(s, block, row, err)
+           : image      ? keep_image(s, block, row, err)
+                        : keep_block(s, block, row, err));
     if (tracked) {
         s->origins[s->n] = mr_origin_ref(mr_block_origin(block));
     }
-    if (s->fixed > 0 && mr_block_traced(block)) {
+    if (copied && mr_block_traced(block)) {
         keep_record(s, block, row);
     }
     s->n++;
     return MR_OK;
 }
 
-static void remove_packed(struct mr_rows *s, size_t i)
+/* Row @i has left; the last one takes its place. */
+static void close_gap(struct mr_rows *s, size_t i)
 {
-    if (i != s->n) {
+    s->n--;
+    if (s->fixed == 0) {
+        s->single[i] = s->single[s->n];
+    } else if (i != s->n) {
         memcpy(s->packed + i * s->fixed, s->packed + s->n * s->fixed, s->fixed);
     }
-    if (s->origins != NULL) {
+    if (s->origins != NULL && i < s->origins_cap) {
         mr_origin_unref(s->origins[i]);
-        s->origins[i] = s->origins[s->n];
+        s->origins[i] = s->n < s->origins_cap ? s->origins[s->n] : NULL;
+    }
+    if (s->origins != NULL && s->n < s->origins_cap) {
         s->origins[s->n] = NULL;
     }
     if (s->records.cap > 0) {
         mr_row_records_remove(&s->records, i, s->n);
     }
-}
-
-void mr_rows_remove(struct mr_rows *s, size_t i)
-{
-    s->n--;
-    if (s->fixed > 0) {
-        remove_packed(s, i);
-        return;
-    }
-    size_t charge = single_charge(s->single[i]);
-    mr_env_release(s->env, charge);
-    s->charged -= charge;
-    mr_block_unref(s->single[i]);
-    s->single[i] = s->single[s->n];
 }
 
 int mr_rows_out_begin(const struct mr_rows *s, uint32_t cap, struct mr_rows_out *out, mr_error *err)
@@ -239,36 +262,38 @@ int mr_rows_out_begin(const struct mr_rows *s, uint32_t cap, struct mr_rows_out 
                           &out->block, err);
 }
 
-/* Where the row comes from that is put next: if there is memory for it. */
-static void put_record(const struct mr_rows *s, size_t i, struct mr_rows_out *out)
+/* Where the row comes from that is put as number @at: if there is memory for it. */
+static void put_record(const struct mr_rows *s, size_t i, struct mr_rows_out *out, uint32_t at)
 {
     if (out->records == NULL && mr_row_records_know(&s->records, i)) {
-        out->records = mr_calloc(out->cap, sizeof *out->records);
+        out->records = mr_calloc(s->fixed > 0 ? out->cap : out->images_cap, sizeof *out->records);
     }
     if (out->records != NULL) {
-        mr_row_records_get(&s->records, i, &out->records[out->n]);
-        if (mr_record_begins_run(out->records, out->n)) {
-            (void)mr_trace_file_ref(out->records[out->n].file);
+        mr_row_records_get(&s->records, i, &out->records[at]);
+        if (mr_record_begins_run(out->records, at)) {
+            (void)mr_trace_file_ref(out->records[at].file);
         }
     }
 }
 
-int mr_rows_put(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err)
+/* What stands beside a row that is copied, which becomes number @at. */
+static int put_source(const struct mr_rows *s, size_t i, struct mr_rows_out *out, uint32_t at,
+                      mr_error *err)
 {
-    if (s->fixed == 0) {
-        int rc = mr_gather_add(&out->gather, s->single[i], 0, 1, err);
-
-        out->n += rc == MR_OK;
-        return rc;
-    }
     if (s->origins != NULL) {
         MR_TRY(mr_origin_add(&out->origin, s->origins[i], err));
     }
     if (s->records.cap > 0 || out->records != NULL) {
-        put_record(s, i, out);
+        put_record(s, i, out, at);
     }
+    return MR_OK;
+}
+
+static void put_packed(const struct mr_rows *s, size_t i, struct mr_rows_out *out)
+{
     const unsigned char *from = s->packed + i * s->fixed;
     size_t n = mr_spec_leaves(s->spec);
+
     for (size_t c = 0; c < n; c++) {
         size_t bytes = leaf_bytes(mr_spec_leaf(s->spec, c));
 
@@ -278,33 +303,122 @@ int mr_rows_put(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_e
         }
         from += bytes;
     }
+}
+
+/* @block, of @n copied rows, comes from where they came from. */
+static int give_sources(struct mr_rows_out *out, mr_block **block, uint32_t n, mr_error *err)
+{
+    if (out->records != NULL) {
+        mr_block_trace_give(*block, out->records, n);
+        out->records = NULL;
+    }
+    MR_TRY(mr_block_add_origin(block, out->origin, err));
+    mr_origin_unref(out->origin);
+    out->origin = NULL;
+    return MR_OK;
+}
+
+static void drop_images(struct mr_rows_out *out)
+{
+    for (uint32_t i = 0; out->owns_images && i < out->nimages; i++) {
+        mr_free(out->images[i]);
+    }
+    out->nimages = 0;
+    out->image_bytes = 0;
+}
+
+/* The images become a block. */
+static int join_images(const struct mr_rows *s, struct mr_rows_out *out, mr_error *err)
+{
+    MR_AUTO(mr_block_unref) mr_block *block = NULL;
+
+    MR_TRY(
+        mr_row_images_block(s->spec, (const void *const *)out->images, out->nimages, &block, err));
+    MR_TRY(give_sources(out, &block, out->nimages, err));
+    drop_images(out);
+    out->block = MR_TAKE(block);
+    return MR_OK;
+}
+
+/* The images become part of the queue. */
+static int queue_images(const struct mr_rows *s, struct mr_rows_out *out, mr_error *err)
+{
+    MR_TRY(out->nimages > 0 ? join_images(s, out, err) : MR_OK);
+    if (out->block != NULL) {
+        MR_TRY(mr_gather_add(&out->gather, out->block, 0, mr_block_rows(out->block), err));
+        mr_block_unref(out->block);
+        out->block = NULL;
+    }
+    return MR_OK;
+}
+
+static int grow_images(struct mr_rows_out *out, mr_error *err)
+{
+    uint32_t cap = out->images_cap * 2 + 64;
+    void **images = mr_reallocarray(out->images, cap, sizeof(void *));
+
+    MR_CHECK_ALLOC(images, err);
+    out->images = images;
+    if (out->records != NULL) {
+        struct mr_record *records = mr_reallocarray(out->records, cap, sizeof *records);
+
+        MR_CHECK_ALLOC(records, err);
+        memset(records + out->images_cap, 0, (cap - out->images_cap) * sizeof *records);
+        out->records = records;
+    }
+    out->images_cap = cap;
+    return MR_OK;
+}
+
+static int put_image(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err)
+{
+    MR_TRY(out->nimages == out->images_cap ? grow_images(out, err) : MR_OK);
+    MR_TRY(put_source(s, i, out, out->nimages, err));
+    out->images[out->nimages++] = s->single[i].image;
+    out->image_bytes += mr_row_image_bytes(s->single[i].image);
+    return MR_OK;
+}
+
+/* Row @i also lies in @out, which borrows it. */
+static int put_row(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err)
+{
+    if (s->fixed > 0) {
+        MR_TRY(put_source(s, i, out, out->n, err));
+        put_packed(s, i, out);
+    } else if (s->single[i].image != NULL) {
+        MR_TRY(put_image(s, i, out, err));
+    } else {
+        MR_TRY(queue_images(s, out, err));
+        MR_TRY(mr_gather_add(&out->gather, s->single[i].block, 0, 1, err));
+    }
     out->n++;
+    return MR_OK;
+}
+
+int mr_rows_move(struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err)
+{
+    out->owns_images = true;
+    MR_TRY(put_row(s, i, out, err));
+    if (s->fixed == 0 && s->single[i].image != NULL) {
+        release_single(s, mr_row_image_bytes(s->single[i].image) + IMAGE_OVERHEAD);
+    } else if (s->fixed == 0) {
+        release_single(s, block_charge(s->single[i].block));
+        mr_block_unref(s->single[i].block);
+    }
+    close_gap(s, i);
     return MR_OK;
 }
 
 bool mr_rows_out_full(const struct mr_rows *s, const struct mr_rows_out *out, size_t bytes)
 {
-    size_t have = s->fixed > 0 ? out->n * s->fixed : out->gather.bytes;
+    size_t have = s->fixed > 0 ? out->n * s->fixed : out->gather.bytes + out->image_bytes;
 
     return out->n == out->cap || (out->n > 0 && have >= bytes);
 }
 
-int mr_rows_out_take(struct mr_rows_out *out, uint32_t rows, mr_block **ret, mr_error *err)
+static int take_packed(struct mr_rows_out *out, mr_block **ret, mr_error *err)
 {
-    if (out->block == NULL) {
-        int rc = mr_gather_take(&out->gather, rows, ret, err);
-
-        out->n = (uint32_t)out->gather.rows;
-        return rc;
-    }
-    MR_ASSERT(out->n <= rows); /* none of these are ever left over */
-    if (out->records != NULL) {
-        mr_block_trace_give(out->block, out->records, out->n);
-        out->records = NULL;
-    }
-    MR_TRY(mr_block_add_origin(&out->block, out->origin, err));
-    mr_origin_unref(out->origin);
-    out->origin = NULL;
+    MR_TRY(give_sources(out, &out->block, out->n, err));
     MR_TRY(mr_block_slice(out->block, 0, out->n, ret, err));
     mr_block_unref(out->block); /* What it descends from lives on in the slice alone. */
     out->block = NULL;
@@ -312,11 +426,33 @@ int mr_rows_out_take(struct mr_rows_out *out, uint32_t rows, mr_block **ret, mr_
     return MR_OK;
 }
 
+int mr_rows_out_take(const struct mr_rows *s, struct mr_rows_out *out, uint32_t rows,
+                     mr_block **ret, mr_error *err)
+{
+    MR_ASSERT(out->n > 0);
+    if (s->fixed > 0) {
+        MR_ASSERT(out->n <= rows); /* none of these are ever left over */
+        return take_packed(out, ret, err);
+    }
+    if (out->nimages == out->n) {
+        MR_ASSERT(out->n <= rows); /* nor of these */
+        MR_TRY(join_images(s, out, err));
+        *ret = MR_TAKE(out->block);
+    } else {
+        MR_TRY(queue_images(s, out, err));
+        MR_TRY(mr_gather_take(&out->gather, rows, ret, err));
+    }
+    out->n = (uint32_t)out->gather.rows;
+    return MR_OK;
+}
+
 void mr_rows_out_free(struct mr_rows_out *out)
 {
+    mr_records_free(out->records, out->nimages > 0 ? out->nimages : out->n);
+    drop_images(out);
+    mr_free(out->images);
     mr_block_unref(out->block);
     mr_origin_unref(out->origin);
-    mr_records_free(out->records, out->n);
     mr_gather_free(&out->gather);
     *out = (struct mr_rows_out){0};
 }
@@ -332,7 +468,7 @@ static int fill_chunk(const struct mr_rows *s, size_t at, struct mr_rows_out *ch
     mr_rows_out_free(chunk);
     rc = mr_rows_out_begin(s, left < CHUNK ? (uint32_t)left : CHUNK, chunk, err);
     while (rc == MR_OK && chunk->n < chunk->cap) {
-        rc = mr_rows_put(s, at++, chunk, err);
+        rc = put_row(s, at++, chunk, err);
     }
     return rc;
 }
@@ -353,7 +489,7 @@ int mr_rows_each_block(const struct mr_rows *s,
             at += chunk.n;
         }
         if (rc == MR_OK) {
-            rc = mr_rows_out_take(&chunk, CHUNK, &block, err);
+            rc = mr_rows_out_take(s, &chunk, CHUNK, &block, err);
         }
         if (rc == MR_OK) {
             rc = take(ctx, block, err);

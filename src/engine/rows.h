@@ -1,8 +1,9 @@
 /*
  * A bag of single rows, as shuffle keeps them: rows that are small are copied out of their blocks,
  * so that one of them does not hold a whole block in memory; large ones are kept by reference. Rows
- * of one fixed size lie packed in one array, and beside them where they come from, if somebody
- * wants to know (element/origin.h) or there are records that they were read from (element/trace.h).
+ * of one fixed size lie packed in one array, other small ones are images (element/row_image.h).
+ * Beside what is copied stands where it comes from, if somebody wants to know (element/origin.h) or
+ * there are records that it was read from (element/trace.h).
  *
  * What is held is charged to the environment's budget. Threads: none.
  */
@@ -15,16 +16,23 @@
 /* From here on a row is kept by reference. */
 #define MR_ROW_COPY_BYTES_MAX 4096u
 
+/* One of the two is set. */
+struct mr_single_row {
+    mr_block *block; /* of one row */
+    void *image;
+};
+
 struct mr_rows {
     struct mr_env *env;
     const mr_spec *spec;
     size_t fixed;          /* bytes of every row, if that is known and small; else 0 */
+    bool images;           /* else: small rows are images */
     unsigned char *packed; /* if fixed */
-    mr_origin **origins;   /* if fixed: a reference for each row, or NULL where it has none */
+    mr_origin **origins;   /* of what is copied: a reference for each row, or NULL: it has none */
     size_t origins_cap;    /* 0: no row had an origin so far */
-    struct mr_row_records records; /* if fixed and some row comes from one */
+    struct mr_row_records records; /* of what is copied, if some row comes from one */
     struct mr_record_cursor from;  /* of the block that rows were last added of */
-    mr_block **single;             /* else: blocks of one row */
+    struct mr_single_row *single;  /* if not fixed */
     size_t n;
     size_t cap;
     size_t charged; /* for single rows */
@@ -33,9 +41,14 @@ struct mr_rows {
 
 /* Rows on their way out, in one block. */
 struct mr_rows_out {
-    mr_block *block;           /* if fixed: allocated for `cap` rows */
-    mr_origin *origin;         /* if fixed: of the rows that were put */
-    struct mr_record *records; /* if fixed: of the rows that were put; NULL: none has one */
+    mr_block *block; /* if fixed: allocated for `cap` rows */
+    void **images;   /* those behind the rows of `gather` */
+    uint32_t nimages;
+    uint32_t images_cap;
+    bool owns_images;
+    size_t image_bytes;
+    mr_origin *origin;         /* of the copied rows that were put */
+    struct mr_record *records; /* of the same; NULL: none has one */
     struct mr_gather gather;
     uint32_t n;
     uint32_t cap;
@@ -50,17 +63,16 @@ int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
 /* Bytes held. */
 size_t mr_rows_bytes(const struct mr_rows *s);
 
-/* At most @cap rows will be put. */
+/* At most @cap rows will leave. */
 int mr_rows_out_begin(const struct mr_rows *s, uint32_t cap, struct mr_rows_out *out,
                       mr_error *err);
-int mr_rows_put(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err);
-/* Row @i leaves; the last one takes its place. */
-void mr_rows_remove(struct mr_rows *s, size_t i);
+/* Row @i leaves for @out; the last one takes its place. On failure it stays. */
+int mr_rows_move(struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err);
 /* true when the block is as large as @bytes, or full. */
 bool mr_rows_out_full(const struct mr_rows *s, const struct mr_rows_out *out, size_t bytes);
-/* 1..@rows of the rows that were put (fewer if their tensors differ in rank); put at least one
- * before. */
-int mr_rows_out_take(struct mr_rows_out *out, uint32_t rows, mr_block **ret, mr_error *err);
+/* 1..@rows of the rows that left @s (fewer if their tensors differ in rank); at least one has. */
+int mr_rows_out_take(const struct mr_rows *s, struct mr_rows_out *out, uint32_t rows,
+                     mr_block **ret, mr_error *err);
 void mr_rows_out_free(struct mr_rows_out *out);
 
 /* All rows in their order, in blocks; an error of @take ends it. The blocks are lent. */

@@ -1,5 +1,6 @@
 /* Slices, joins, gathers, batches and their inverses against the naive model, on random elements.
  * The seed of a failing round is printed; MR_SEED replays it alone. */
+#include "element/row_image.h"
 #include "element_random.h"
 
 #include <setjmp.h>
@@ -145,6 +146,51 @@ static void gather_round(struct mr_rng *rng)
     mr_block_unref(out);
     table_free(&picked);
     table_free(&t);
+}
+
+static void images_round(struct mr_rng *rng)
+{
+    struct table_shape shape;
+    struct table t;
+    struct table picked;
+    void *images[20];
+    uint32_t n = 1 + (uint32_t)mr_rng_below(rng, 20);
+    struct mr_leaf_spec leaves[8] = {{0}};
+    mr_block *out;
+    mr_spec *spec;
+
+    shape_random(rng, &shape);
+    table_random(rng, &shape, some_rows(rng), &t);
+    for (uint32_t i = 0; i < shape.columns; i++) {
+        leaves[i].dtype = shape.dtype[i];
+        leaves[i].rank = (int8_t)shape.rank[i];
+        memcpy(leaves[i].dims, shape.dims[i], sizeof leaves[i].dims);
+    }
+    assert_int_equal(mr_spec_new(leaves, shape.columns, NULL, &spec, NULL), MR_OK);
+    assert_true(mr_row_images_suit(spec));
+    mr_block *block = table_to_block(rng, &t);
+    table_new(&picked, 0, t.columns);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t row = (uint32_t)mr_rng_below(rng, t.rows);
+
+        table_append(&picked, &t, row, 1);
+        assert_int_equal(mr_row_image_new(block, row, &images[i], NULL), MR_OK);
+    }
+    mr_block_unref(block);
+    assert_int_equal(mr_row_images_block(spec, (const void *const *)images, n, &out, NULL), MR_OK);
+    assert_block_is(out, &picked);
+    mr_block_unref(out);
+    for (uint32_t i = 0; i < n; i++) {
+        mr_free(images[i]);
+    }
+    mr_spec_unref(spec);
+    table_free(&picked);
+    table_free(&t);
+}
+
+static void images_agree(void **state)
+{
+    rounds(images_round);
 }
 
 static void gather_agrees(void **state)
@@ -299,9 +345,10 @@ static void zip_and_select_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices_agree),   cmocka_unit_test(concat_agrees),
-        cmocka_unit_test(gather_agrees),  cmocka_unit_test(batch_agrees),
-        cmocka_unit_test(unbatch_agrees), cmocka_unit_test(zip_and_select_agree),
+        cmocka_unit_test(slices_agree),         cmocka_unit_test(concat_agrees),
+        cmocka_unit_test(images_agree),         cmocka_unit_test(gather_agrees),
+        cmocka_unit_test(batch_agrees),         cmocka_unit_test(unbatch_agrees),
+        cmocka_unit_test(zip_and_select_agree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

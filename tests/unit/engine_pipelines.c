@@ -210,6 +210,32 @@ static mr_dataset *p_shuffle_same(void)
         "count", 3);
 }
 
+/* Below a stage that pulls ahead: its input is pulled by a thread, too. */
+static mr_dataset *p_shuffle_overlapping(void)
+{
+    return make_one("prefetch",
+                    make("shuffle", map_of(make_range(0, 40, 1), fn_text, 0, true), NULL,
+                         ATTRS(INT_ATTR("buffer_size", 9), INT_ATTR("seed", 3)), NULL),
+                    "buffer_size", -1);
+}
+
+/* Strings around the size above which rows are kept by reference: both kinds, in any order. */
+static mr_dataset *p_shuffle_sizes(void)
+{
+    static char text[2][5000];
+    const char *rows[12];
+
+    for (int i = 0; i < 12; i++) {
+        size_t size = i % 3 == 0 ? 4096 : 30;
+        char *to = text[i % 3 == 0];
+
+        memset(to, 'a', size);
+        to[size] = '\0';
+        rows[i] = to;
+    }
+    return make_one("shuffle", make_strings(rows, 12), "buffer_size", 5);
+}
+
 mr_dataset *p_shuffle_vectors(void)
 {
     return make_one("shuffle", p_vectors(), "buffer_size", 6);
@@ -404,6 +430,8 @@ const struct pipeline basic_pipelines[] = {
     {.name = "shuffle without seed", .make = p_shuffle_unseeded},
     {.name = "shuffle, the same each time", .make = p_shuffle_same},
     {.name = "shuffle of vectors", .make = p_shuffle_vectors},
+    {.name = "shuffle of small and large rows", .make = p_shuffle_sizes},
+    {.name = "shuffle below prefetch", .make = p_shuffle_overlapping},
     {.name = "prefetch", .make = p_prefetch},
     {.name = "prefetch, automatic", .make = p_prefetch_auto},
     {.name = "flat_map", .make = p_flat_map},

@@ -42,10 +42,11 @@ mr_dataset *make_ints(const int64_t *values, uint32_t n)
 mr_dataset *make_strings(const char *const *values, uint32_t n)
 {
     uint64_t offsets[256] = {0};
-    char heap[16384];
+    char heap[1 << 15];
     mr_block *block = NULL;
 
     for (uint32_t i = 0; i < n; i++) {
+        assert_true(offsets[i] + strlen(values[i]) <= sizeof heap);
         memcpy(heap + offsets[i], values[i], strlen(values[i]));
         offsets[i + 1] = offsets[i] + strlen(values[i]);
     }

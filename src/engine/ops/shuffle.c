@@ -192,12 +192,8 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
             uint64_t draws = it->draws;
             size_t i = (size_t)draw(it, it->rows.n);
 
-            rc = mr_rows_put(&it->rows, i, &it->out, &failure);
-            if (rc == MR_OK) {
-                mr_rows_remove(&it->rows, i);
-            } else {
-                it->draws = draws;
-            }
+            rc = mr_rows_move(&it->rows, i, &it->out, &failure);
+            it->draws = rc == MR_OK ? it->draws : draws;
         }
     }
     if (it->out.n == 0) {
@@ -206,7 +202,7 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
     if (rc != MR_OK) {
         (void)mr_op_defer(head, rc, &failure);
     }
-    return mr_rows_out_take(&it->out, pull->rows, ret, err);
+    return mr_rows_out_take(&it->rows, &it->out, pull->rows, ret, err);
 }
 
 static int shuffle_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
