@@ -26,8 +26,13 @@ VARIANTS = {
     "a": {
         "map, filter, batch": "D.range(2_000_000).map(lambda x: x * 2 + 1)"
         ".filter(lambda x: x % 3 == 0).batch(256)",
+        "map (A), filter, batch": "D.range(2_000_000).map(lambda x: x * 2 + 1, num_parallel_calls=A)"
+        ".filter(lambda x: x % 3 == 0).batch(256).prefetch(2)",
         "batch, map, mask": "D.range(2_000_000).batch(256).map(lambda x: x * 2 + 1)"
         ".map(lambda x: m.boolean_mask(x, x % 3 == 0))",
+        "batch, map, mask (A)": "D.range(2_000_000).batch(256)"
+        ".map(lambda x: x * 2 + 1, num_parallel_calls=A)"
+        ".map(lambda x: m.boolean_mask(x, x % 3 == 0), num_parallel_calls=A).prefetch(2)",
     },
     "b": {
         "shuffle, batch, parse": "R(files('b')).repeat(4).shuffle(5000).batch(128)"

@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-#define MR_SPARE_BYTES_MAX ((size_t)128 << 20)
+#define MR_SPARE_BYTES_MAX ((size_t)256 << 20)
 /* Smaller pieces are malloc's. */
 #define MR_SPARE_PIECE_MIN ((size_t)128 << 10)
 

@@ -5,6 +5,8 @@
 
 #define AUTOMATIC_MIN 2u
 #define AUTOMATIC_MAX 32u
+/* What is made so quickly, and is no larger than a block, costs less than to be handed over. */
+#define QUICK_NS MR_NS_PER_MS
 
 struct mr_ahead_entry {
     struct mr_ahead_entry *next;
@@ -12,6 +14,8 @@ struct mr_ahead_entry {
     int rc;
     mr_error err;
     size_t charged;
+    size_t bytes;
+    int64_t ns; /* it took to make */
 };
 
 /* The queue has what is counted, and `last` is where the next entry goes. */
@@ -28,10 +32,19 @@ static bool queue_is_sound_locked(const struct mr_ahead *a)
     return at == a->last && rows == a->rows && blocks == a->blocks;
 }
 
+/* How many elements there is room for, of so many at most. */
+static uint32_t rows_left_locked(const struct mr_ahead *a)
+{
+    if (a->rows_max == 0 || (a->bytes < MR_BLOCK_BYTES_HINT && a->ns < QUICK_NS)) {
+        return a->demand;
+    }
+    return a->rows < a->rows_max ? (uint32_t)MR_MIN(a->rows_max - a->rows, a->demand) : 0;
+}
+
 static void *take_work(void *ctx)
 {
     struct mr_ahead *a = ctx;
-    bool full = a->rows_max > 0 ? a->rows >= a->rows_max : a->blocks >= a->blocks_max;
+    bool full = a->rows_max > 0 ? rows_left_locked(a) == 0 : a->blocks >= a->blocks_max;
 
     MR_CHECK_MAGIC(a->input, MR_OP_MAGIC);
     if (a->ended || a->pulling || full) {
@@ -47,6 +60,8 @@ static void push_locked(struct mr_ahead *a, struct mr_ahead_entry *e)
     *a->last = e;
     a->last = &e->next;
     a->blocks++;
+    a->bytes += e->bytes;
+    a->ns += e->ns;
     a->rows += e->block != NULL ? mr_block_rows(e->block) : 0;
     MR_ASSERT_SLOW(queue_is_sound_locked(a));
 }
@@ -62,10 +77,7 @@ static void pull_block(void *ctx, void *work)
     int rc = MR_OK;
 
     mr_mutex_lock(&a->driver.lock);
-    pull.rows = a->demand;
-    if (a->rows_max > 0 && a->rows_max - a->rows < pull.rows) {
-        pull.rows = (uint32_t)(a->rows_max - a->rows);
-    }
+    pull.rows = MR_MAX(rows_left_locked(a), 1);
     mr_mutex_unlock(&a->driver.lock);
     if (e != NULL) {
         rc = mr_op_pull(a->input, &pull, &e->block, &e->err);
@@ -91,6 +103,8 @@ static void pull_block(void *ctx, void *work)
         if (pull.rows == a->demand) {
             a->demand = mr_driver_next_demand(a->demand, rows, bytes, ns);
         }
+        e->bytes = bytes;
+        e->ns = ns;
         push_locked(a, e);
         e = NULL;
     } else if (rc == MR_END) {
@@ -125,6 +139,8 @@ static void pop_locked(struct mr_ahead *a)
         a->last = &a->first;
     }
     a->blocks--;
+    a->bytes -= e->bytes;
+    a->ns -= e->ns;
     mr_env_release(a->driver.env, e->charged);
     mr_block_unref(e->block);
     mr_free(e);

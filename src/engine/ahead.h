@@ -1,7 +1,8 @@
 /*
  * Pulling ahead: a thread pulls an input while the consumer is busy. What is ready waits in a
- * queue: at most so many elements, or, if that is automatic, as many blocks as it takes for the
- * consumer not to find the queue empty. This is what prefetch does, and what shuffle does with its
+ * queue: at most so many elements (more of them if they are small and quickly made, for handing
+ * each over would cost more than it brings), or, if that is automatic, as many blocks as it takes
+ * for the consumer not to find the queue empty. This is what prefetch does, and what shuffle does with its
  * input below a stage that pulls ahead anyway.
  *
  * Threads: the consumer's; the thread that pulls is its own.
@@ -21,6 +22,8 @@ struct mr_ahead {
     struct mr_ahead_entry *first;
     struct mr_ahead_entry **last;
     uint64_t rows;
+    size_t bytes; /* of the blocks in the queue */
+    int64_t ns;   /* that they took to make */
     uint32_t blocks;
     uint32_t blocks_max;
     uint32_t demand;

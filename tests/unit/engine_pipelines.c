@@ -86,6 +86,12 @@ static mr_dataset *p_random_parallel(void)
     return map_of(make_range(0, 60, 1), fn_draw, 3, true);
 }
 
+/* Begins in place. */
+static mr_dataset *p_becomes_parallel(void)
+{
+    return map_of(make_range(0, 12, 1), fn_draw_slowly, -1, true);
+}
+
 static mr_function *fn_divide_5(const mr_dataset *ds)
 {
     return fn_divide(ds, 5);
@@ -411,6 +417,7 @@ const struct pipeline basic_pipelines[] = {
     {.name = "parallel map that fails", .make = p_map_fails_parallel},
     {.name = "random numbers", .make = p_random},
     {.name = "random numbers in a parallel map", .make = p_random_parallel},
+    {.name = "map that becomes parallel", .make = p_becomes_parallel},
     {.name = "filter", .make = p_filter},
     {.name = "filter that keeps nothing", .make = p_filter_none},
     {.name = "batch", .make = p_batch},

@@ -193,6 +193,19 @@ mr_function *fn_draw(const mr_dataset *ds)
     return finish(b, out, 2);
 }
 
+/* Many draws an element: a map whose number of calls is automatic becomes parallel. */
+mr_function *fn_draw_slowly(const mr_dataset *ds)
+{
+    int64_t many = 50000;
+    struct mr_attr shape = {.name = "shape", .kind = MR_ATTR_SHAPE, .ints = &many, .count = 1};
+    mr_builder *b = begin_for(ds, NULL);
+    uint32_t bounds[2] = {add_int(b, 0), add_int(b, 1000000000)};
+    uint32_t drawn = add_op(b, "random_uniform", bounds, 2, &shape, 1);
+    uint32_t out[2] = {0, add_op(b, "reduce_max", &drawn, 1, NULL, 0)};
+
+    return finish(b, out, 2);
+}
+
 mr_function *fn_count_to(const mr_dataset *ds)
 {
     mr_builder *b = begin_for(ds, NULL);

@@ -53,6 +53,7 @@ mr_function *fn_divide(const mr_dataset *ds,
 mr_function *fn_text(const mr_dataset *ds); /* x -> (x, as_string(x)) */
 /* x -> (x, a random number below 1,000,000). */
 mr_function *fn_draw(const mr_dataset *ds);
+mr_function *fn_draw_slowly(const mr_dataset *ds);
 mr_function *fn_count_to(const mr_dataset *ds); /* x -> dataset range(0, x, 1) */
 mr_function *fn_vector(const mr_dataset *ds);   /* x -> range(x % 3): a vector of x % 3 */
 

@@ -1,5 +1,17 @@
-/* map: a function of each element. Adjacent maps were joined by the plan (engine/plan.c). */
+/*
+ * map: a function of each element. Adjacent maps were joined by the plan (engine/plan.c).
+ *
+ * Where the number of calls at once is automatic it begins in place, and becomes parallel when the
+ * function takes so long for a block of the usual size that handing the block over to another
+ * thread is nothing beside it. What is quicker stays in place.
+ */
 #include "engine/ops/map.h"
+#include "base/clock.h"
+
+/* A block is handed over in some 10 us, both ways. */
+#define WORTHWHILE_NS 25000
+/* What a call costs whatever it works on is not multiplied by more than this. */
+#define LARGER_MAX 8u
 
 struct map_iter {
     struct mr_op_iter head;
@@ -7,6 +19,7 @@ struct map_iter {
     struct mr_apply_input in;
     uint32_t calls;                   /* at once; 0: found out */
     uint32_t threads;                 /* of the environment, for `parallel` */
+    bool warm;                        /* the function has run before */
     struct mr_parallel_map *parallel; /* NULL: in place; else it owns the input */
 };
 
@@ -21,7 +34,7 @@ static int go_parallel(struct map_iter *it, mr_error *err)
 {
     struct mr_op_iter *head = &it->head;
 
-    MR_TRY(mr_parallel_map_new(head, it->head.input, &it->apply, it->calls,
+    MR_TRY(mr_parallel_map_new(head, it->head.input, it->in.index, &it->apply, it->calls,
                                mr_op_bool(head, "deterministic", true), &it->parallel, err));
     it->head.input = NULL;
     return MR_OK;
@@ -47,7 +60,20 @@ static int map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_err
     }
     below.ahead = ctx->ahead || it->threads > 0;
     MR_TRY(mr_op_open(&below, plan->input, &it->head.input, err));
-    return it->threads > 0 ? go_parallel(it, err) : MR_OK;
+    return it->threads > 0 && it->calls > 0 ? go_parallel(it, err) : MR_OK;
+}
+
+/* @in became @out within @ns. */
+static bool is_worthwhile(struct map_iter *it, const mr_block *in, const mr_block *out, int64_t ns)
+{
+    uint32_t rows = mr_block_rows(in);
+    size_t bytes = MR_MAX(mr_block_row_bytes(in, 0, rows), mr_block_row_bytes(out, 0, rows));
+    size_t times = bytes > 0 ? MR_BLOCK_BYTES_HINT / bytes + 1 : LARGER_MAX;
+    int64_t whole = ns * (int64_t)MR_MIN(times, LARGER_MAX); /* of a block of the usual size */
+    bool warm = it->warm;
+    it->warm = true;
+    /* The first call also finds its code and its tables. */
+    return warm ? whole >= WORTHWHILE_NS : ns >= MR_NS_PER_MS;
 }
 
 static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -64,11 +90,15 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
     }
 
     MR_TRY(mr_apply_next(&it->in, it->head.input, pull, &in, err));
+    int64_t begin = it->threads > 0 ? mr_now_ns() : 0;
     int rc = mr_apply_fit(&it->apply, &it->in, &in, &out, &bad, &failure);
     if (rc != MR_OK) {
         return mr_apply_failed(&it->in, head, in, bad, rc, &failure, &out, ret, err);
     }
     it->in.index += mr_block_rows(in);
+    if (it->threads > 0 && it->in.rest == NULL && is_worthwhile(it, in, out, mr_now_ns() - begin)) {
+        MR_TRY(go_parallel(it, err));
+    }
     *ret = MR_TAKE(out);
     return MR_OK;
 }

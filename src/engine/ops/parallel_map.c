@@ -327,7 +327,7 @@ static int make_slots(struct mr_parallel_map *m, uint32_t cap, mr_error *err)
     return MR_OK;
 }
 
-int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input,
+int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input, uint64_t index,
                         const struct mr_apply *apply, uint32_t calls, bool ordered,
                         struct mr_parallel_map **ret, mr_error *err)
 {
@@ -339,6 +339,7 @@ int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input,
     m->head = head;
     m->apply = apply;
     m->ordered = ordered;
+    m->index = index;
     m->grows = calls == 0;
     m->limit = calls == 0 ? 2 : calls;
     m->demand = 1;
