@@ -1,8 +1,10 @@
 """
-Pipelines that people write, in one process: images a second, records a second, beside tf.data.
+Pipelines that people write: images a second, records a second, beside tf.data.
 
     bench/pipelines.py --build build/release [--only g] [--rounds 5]
-        [--tensorflow build/peers/bin/python]
+        [--tensorflow build/peers/bin/python] [--service]
+
+They run in the process that reads them, or, with --service, on one worker that one client reads.
 
 Each case has a few variants (where the batch stands, AUTOTUNE or not), the same source text for both
 packages. Rounds are interleaved; of each variant the median counts, of each package the best
@@ -96,12 +98,8 @@ def names(m, data, directory):
             "x": m.io.FixedLenFeature([784], m.float32),
             "y": m.io.FixedLenFeature([], m.int64),
         },
-        "IMAGES": np.random.default_rng(0).integers(
-            0, 255, (256, 224, 224, 3), dtype=np.uint8
-        ),
-        "files": lambda case: sorted(
-            str(p) for p in pathlib.Path(directory).glob(case + "-*")
-        ),
+        "IMAGES": np.random.default_rng(0).integers(0, 255, (256, 224, 224, 3), dtype=np.uint8),
+        "files": lambda case: sorted(str(p) for p in pathlib.Path(directory).glob(case + "-*")),
         "normal": normal,
         "augmented": augmented,
         "columns": columns,
@@ -118,9 +116,7 @@ def make_input(directory):
     with mr.io.TFRecordWriter(f"{directory}/b-0") as writer:
         for i in range(20_000):
             feature = {
-                "x": mr.train.Feature(
-                    float_list=mr.train.FloatList(value=rng.random(784))
-                ),
+                "x": mr.train.Feature(float_list=mr.train.FloatList(value=rng.random(784))),
                 "y": mr.train.Feature(int64_list=mr.train.Int64List(value=[i])),
             }
             example = mr.train.Example(features=mr.train.Features(feature=feature))
@@ -133,49 +129,72 @@ def make_input(directory):
     vocabulary = ["word%d" % i for i in range(5000)]
     with open(f"{directory}/e-0", "w") as f:
         for length in rng.integers(3, 30, 100_000):
-            f.write(
-                " ".join(vocabulary[i] for i in rng.integers(0, 5000, length)) + "\n"
-            )
+            f.write(" ".join(vocabulary[i] for i in rng.integers(0, 5000, length)) + "\n")
 
 
-def run_once(case, package, directory):
-    """{variant: elements a second} of one pass of each."""
+def servers(package):
+    """A dispatcher and a worker: their address, and what keeps them alive."""
     if package == "millrace":
         import millrace as m
 
-        table = names(m, m, directory)
+        dispatcher = m.service.DispatchServer()
+        worker = m.service.WorkerServer(m.service.WorkerConfig(dispatcher.address))
+        return dispatcher.target, (dispatcher, worker)
+    command = [sys.executable, __file__, "--tf-servers"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return child.stdout.readline().strip(), child
+
+
+def serve_tensorflow():
+    """tf.data service in a process of its own, until stdin ends."""
+    import tensorflow as tf
+
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    address = dispatcher.target.split("://")[1]
+    worker = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
+    print(dispatcher.target, flush=True)
+    sys.stdin.read()
+    del worker, dispatcher
+
+
+def run_once(case, package, directory, on_worker):
+    """{variant: elements a second} of one pass of each."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    target, alive = servers(package) if on_worker else (None, None)
+    if package == "millrace":
+        import millrace as m
+
+        data, service = m, m.service
     else:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         import tensorflow as m
 
-        table = names(m, m.data, directory)
+        data, service = m.data, m.data.experimental.service
+    table = names(m, data, directory)
     rates = {}
     for variant, text in VARIANTS[case].items():
         ds = eval(text, table)
+        if on_worker:
+            ds = ds.apply(service.distribute("parallel_epochs", target))
         for warm in (True, False):
             begin, count = time.perf_counter(), 0
             for element in ds.as_numpy_iterator():
-                first = (
-                    next(iter(element.values()))
-                    if isinstance(element, dict)
-                    else element
-                )
+                first = next(iter(element.values())) if isinstance(element, dict) else element
                 count += len(first)
                 if warm and count > 500:
                     break
         rates[variant] = count / (time.perf_counter() - begin)
+    if package == "tensorflow" and alive is not None:
+        alive.communicate()
     return rates
 
 
-def measure(python, case, package, directory):
+def measure(python, case, package, directory, on_worker):
     command = [python, __file__, "--run", case, package, directory]
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command += ["--service"] if on_worker else []
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        sys.exit(
-            f"pipelines: {package}, case {case}: {done.stderr.strip().splitlines()[-1]}"
-        )
+        sys.exit(f"pipelines: {package}, case {case}: {done.stderr.strip().splitlines()[-1]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -199,21 +218,27 @@ def report(case, ours, theirs):
 
 def main():
     parser = argparse.ArgumentParser(description="Pipelines a second, beside tf.data.")
-    parser.add_argument(
-        "--build", help="a build directory; by default what is installed"
-    )
+    parser.add_argument("--build", help="a build directory; by default what is installed")
     parser.add_argument("--only", help="one case")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tensorflow", help="a Python that has TensorFlow")
+    parser.add_argument(
+        "--service", action="store_true", help="on one worker, beside tf.data service"
+    )
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--tf-servers", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.run:
-        print(json.dumps(run_once(*args.run)))
+        print(json.dumps(run_once(*args.run, args.service)))
+        return
+    if args.tf_servers:
+        serve_tensorflow()
         return
     if args.build:
         root = pathlib.Path(__file__).resolve().parents[1]
         library = next(pathlib.Path(args.build).resolve().glob("lib/libmillrace.so.*"))
         os.environ["MILLRACE_LIBRARY"] = str(library)
+        os.environ["MILLRACE_PROGRAM"] = str(library.parents[1] / "bin" / "millrace")
         os.environ["PYTHONPATH"] = str(root / "python")
         sys.path.insert(0, str(root / "python"))
     with tempfile.TemporaryDirectory() as directory:
@@ -221,10 +246,10 @@ def main():
         for case in [args.only] if args.only else VARIANTS:
             ours, theirs = [], []
             for _ in range(args.rounds):
-                ours.append(measure(sys.executable, case, "millrace", directory))
+                ours.append(measure(sys.executable, case, "millrace", directory, args.service))
                 if args.tensorflow:
                     theirs.append(
-                        measure(args.tensorflow, case, "tensorflow", directory)
+                        measure(args.tensorflow, case, "tensorflow", directory, args.service)
                     )
             report(case, ours, theirs)
 
