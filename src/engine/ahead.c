@@ -4,7 +4,7 @@
 #include "engine/state.h"
 
 #define AUTOMATIC_MIN 2u
-#define AUTOMATIC_MAX 32u
+#define AUTOMATIC_MAX 8u
 /* What is made so quickly, and is no larger than a block, costs less than to be handed over. */
 #define QUICK_NS MR_NS_PER_MS
 
