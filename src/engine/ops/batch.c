@@ -200,7 +200,7 @@ static int collect(struct batch_iter *it, const struct mr_pull *pull, mr_error *
     struct mr_pull below = mr_pull_rows(pull, wanted - it->rows.rows);
     MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
-    below.bytes = MR_MAX(pull->bytes, MR_MIN(TOGETHER_BYTES, it->head.env->budget_bytes / 4));
+    below.bytes = MR_MAX(pull->bytes, MR_MIN(TOGETHER_BYTES, it->head.env->budget_bytes / 16));
     MR_TRY(pull_input(it, &below, &block, err));
     if (block == NULL) {
         return MR_OK;
