@@ -10,7 +10,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check demo demo-sharing demo-rounds install asan tsan sim mutants torture soak lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
+.PHONY: help deps build check check-frameworks demo demo-sharing demo-rounds install asan tsan sim mutants torture soak lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,12 @@ demo-rounds: build ## four replicas read text in step, a worker and a dispatcher
 
 install: build ## program, library, headers below PREFIX
 	cmake --install $(RELEASE) --prefix $(PREFIX)
+
+check-frameworks: build ## what PyTorch and JAX do with the arrays of a pipeline, in a virtual environment (downloads both; minutes)
+	@PEERS=1 scripts/deps.sh
+	@$(PYTHON) -m venv build/frameworks
+	@build/frameworks/bin/pip -q install torch jax numpy pytest
+	@scripts/with-build.sh $(RELEASE) build/frameworks/bin/python -m pytest -q -p no:cacheprovider tests/frameworks
 
 asan: deps ## the tests under the address and undefined-behaviour sanitizers; PARTS=8: one of 8 parts, as the commit says
 	@JOBS=$(JOBS) scripts/sanitize.sh asan $(PARTS)
