@@ -134,9 +134,13 @@ static int fill_sorted(const struct mr_row *row, mr_combine_fn combine, uint64_t
         int64_t id = mr_tensor_index(&row->in[1], i);
         const unsigned char *from = x->values + i * inner * x->width;
 
-        if (id < before || id < 0 || id >= out->dims[0]) {
+        if (id < before || id < 0) {
             return mr_error_set(err, MR_EINVAL, "segment id %lld behind %lld: they do not decrease",
                                 (long long)id, (long long)before);
+        }
+        if (id >= out->dims[0]) {
+            return mr_error_set(err, MR_EINVAL, "segment id %lld before %lld: they do not decrease",
+                                (long long)id, (long long)out->dims[0] - 1);
         }
         unsigned char *to = out->values + (uint64_t)id * inner * out->width;
         if (id > before && ordered) { /* what is empty has 0 here, and not the lowest value */
