@@ -27,7 +27,6 @@ from . import (
 )
 from . import ragged as ragged, random as random, sparse as sparse, strings as strings
 from . import train as train
-from ._base.hints import missing_name as _missing_name
 from ._capi import ffi as _ffi
 from ._data.composite import RaggedTensorSpec as RaggedTensorSpec
 from ._data.composite import SparseTensorSpec as SparseTensorSpec
@@ -38,6 +37,7 @@ from ._datasets.losses import Losses as Losses
 from ._files import FixedLengthRecordDataset as FixedLengthRecordDataset
 from ._files import TextLineDataset as TextLineDataset, TFRecordDataset as TFRecordDataset
 from ._graph.tensor import Tensor as Tensor, convert_to_tensor as convert_to_tensor
+from ._ops.absent import not_built as _not_built
 from ._ops.absent import (
     numpy_function as numpy_function,
     py_function as py_function,
@@ -113,6 +113,7 @@ from ._ops.elementwise import (
     negative as negative,
     not_equal as not_equal,
     pow as pow,
+    realdiv as realdiv,
     round as round,
     sigmoid as sigmoid,
     sign as sign,
@@ -123,6 +124,37 @@ from ._ops.elementwise import (
     tan as tan,
     tanh as tanh,
     truediv as truediv,
+)
+from ._ops.layout import (
+    broadcast_dynamic_shape as broadcast_dynamic_shape,
+    broadcast_static_shape as broadcast_static_shape,
+    executing_eagerly as executing_eagerly,
+    identity_n as identity_n,
+    inside_function as inside_function,
+    is_symbolic_tensor as is_symbolic_tensor,
+    is_tensor as is_tensor,
+    linspace as linspace,
+    meshgrid as meshgrid,
+    parallel_stack as parallel_stack,
+    reverse_sequence as reverse_sequence,
+    roll as roll,
+    shape_n as shape_n,
+    stop_gradient as stop_gradient,
+    strided_slice as strided_slice,
+)
+from ._ops.matrices import (
+    clip_by_global_norm as clip_by_global_norm,
+    clip_by_norm as clip_by_norm,
+    einsum as einsum,
+    eye as eye,
+    norm as norm,
+    tensordot as tensordot,
+)
+from ._ops.ordering import (
+    argsort as argsort,
+    sort as sort,
+    unique as unique,
+    unique_with_counts as unique_with_counts,
 )
 from ._ops.ragged.tensor import RaggedTensor as RaggedTensor
 from ._ops.reductions import (
@@ -137,6 +169,22 @@ from ._ops.reductions import (
     reduce_prod as reduce_prod,
     reduce_sum as reduce_sum,
 )
+from ._ops.scattering import (
+    gather_nd as gather_nd,
+    scatter_nd as scatter_nd,
+    tensor_scatter_nd_add as tensor_scatter_nd_add,
+    tensor_scatter_nd_max as tensor_scatter_nd_max,
+    tensor_scatter_nd_min as tensor_scatter_nd_min,
+    tensor_scatter_nd_sub as tensor_scatter_nd_sub,
+    tensor_scatter_nd_update as tensor_scatter_nd_update,
+    unravel_index as unravel_index,
+)
+from ._ops.segments import (
+    dynamic_partition as dynamic_partition,
+    dynamic_stitch as dynamic_stitch,
+    histogram_fixed_width as histogram_fixed_width,
+    histogram_fixed_width_bins as histogram_fixed_width_bins,
+)
 from ._ops.selection import (
     boolean_mask as boolean_mask,
     cumsum as cumsum,
@@ -145,6 +193,23 @@ from ._ops.selection import (
     sequence_mask as sequence_mask,
 )
 from ._ops.sparse import SparseTensor as SparseTensor
+from ._ops.special import (
+    acos as acos,
+    acosh as acosh,
+    add_n as add_n,
+    asin as asin,
+    asinh as asinh,
+    atan as atan,
+    atan2 as atan2,
+    atanh as atanh,
+    cosh as cosh,
+    saturate_cast as saturate_cast,
+    scalar_mul as scalar_mul,
+    sinh as sinh,
+    truncatediv as truncatediv,
+    truncatemod as truncatemod,
+)
+from ._ops.statistics import reduce_logsumexp as reduce_logsumexp
 from ._ops.text import as_string as as_string
 from ._version import __version__ as __version__
 from .dataset import AUTOTUNE as AUTOTUNE, INFINITE_CARDINALITY as INFINITE_CARDINALITY
@@ -191,4 +256,4 @@ def version() -> str:
     return f"millrace {__version__}, libmillrace {library} ({_ffi.library_path})"
 
 
-__getattr__ = _missing_name(__name__)
+__getattr__ = _not_built(__name__)

@@ -1,6 +1,6 @@
-"""Mirrors tf.math, as far as it is built."""
+"""Mirrors tf.math."""
 
-from ._base.hints import missing_name as _missing_name
+from ._ops.absent import not_built as _not_built
 from ._ops.elementwise import (
     abs as abs,
     add as add,
@@ -47,6 +47,14 @@ from ._ops.elementwise import (
     tanh as tanh,
     truediv as truediv,
 )
+from ._ops.matrices import l2_normalize as l2_normalize
+from ._ops.ordering import (
+    in_top_k as in_top_k,
+    invert_permutation as invert_permutation,
+    is_non_decreasing as is_non_decreasing,
+    is_strictly_increasing as is_strictly_increasing,
+    top_k as top_k,
+)
 from ._ops.reductions import (
     argmax as argmax,
     argmin as argmin,
@@ -58,6 +66,65 @@ from ._ops.reductions import (
     reduce_prod as reduce_prod,
     reduce_sum as reduce_sum,
 )
-from ._ops.selection import cumprod as cumprod, cumsum as cumsum
+from ._ops.segments import (
+    bincount as bincount,
+    confusion_matrix as confusion_matrix,
+    segment_max as segment_max,
+    segment_mean as segment_mean,
+    segment_min as segment_min,
+    segment_prod as segment_prod,
+    segment_sum as segment_sum,
+    unsorted_segment_max as unsorted_segment_max,
+    unsorted_segment_mean as unsorted_segment_mean,
+    unsorted_segment_min as unsorted_segment_min,
+    unsorted_segment_prod as unsorted_segment_prod,
+    unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
+    unsorted_segment_sum as unsorted_segment_sum,
+)
+from ._ops.selection import (
+    cumprod as cumprod,
+    cumsum as cumsum,
+    cumulative_logsumexp as cumulative_logsumexp,
+)
+from ._ops.special import (
+    accumulate_n as accumulate_n,
+    acos as acos,
+    acosh as acosh,
+    add_n as add_n,
+    asin as asin,
+    asinh as asinh,
+    atan as atan,
+    atan2 as atan2,
+    atanh as atanh,
+    cosh as cosh,
+    divide_no_nan as divide_no_nan,
+    erf as erf,
+    erfc as erfc,
+    lbeta as lbeta,
+    lgamma as lgamma,
+    log_sigmoid as log_sigmoid,
+    multiply_no_nan as multiply_no_nan,
+    nextafter as nextafter,
+    polyval as polyval,
+    reciprocal_no_nan as reciprocal_no_nan,
+    rint as rint,
+    scalar_mul as scalar_mul,
+    sinh as sinh,
+    softplus as softplus,
+    softsign as softsign,
+    xdivy as xdivy,
+    xlog1py as xlog1py,
+    xlogy as xlogy,
+)
+from ._ops.statistics import (
+    count_nonzero as count_nonzero,
+    log_softmax as log_softmax,
+    reduce_euclidean_norm as reduce_euclidean_norm,
+    reduce_logsumexp as reduce_logsumexp,
+    reduce_std as reduce_std,
+    reduce_variance as reduce_variance,
+    softmax as softmax,
+    zero_fraction as zero_fraction,
+)
 
-__getattr__ = _missing_name(__name__)
+__getattr__ = _not_built(__name__)

@@ -74,6 +74,18 @@ MR_LOOPS_KERNEL(floor_div, 2, MR_KERNEL_MAY_FAIL, MR_SET_NUMBERS,
 MR_LOOPS_KERNEL(floor_mod, 2, MR_KERNEL_MAY_FAIL, MR_SET_NUMBERS,
                 MR_EACH_NUMBER(MR_LOOP_ENTRY, floor_mod, ));
 
+MR_EACH_SIGNED(SIGNED_DIVIDE, truncate_div, (0 - wide), (a / b))
+MR_EACH_UNSIGNED(UNSIGNED_DIVIDE, truncate_div, (a / b))
+MR_EACH_FLOAT(MR_BINARY_SLOW, truncate_div, (trunc(a / b)))
+MR_EACH_SIGNED(SIGNED_DIVIDE, truncate_mod, 0, (a % b))
+MR_EACH_UNSIGNED(UNSIGNED_DIVIDE, truncate_mod, (a % b))
+MR_EACH_FLOAT(MR_BINARY_SLOW, truncate_mod, (fmod(a, b)))
+
+MR_LOOPS_KERNEL(truncate_div, 2, MR_KERNEL_MAY_FAIL, MR_SET_NUMBERS,
+                MR_EACH_NUMBER(MR_LOOP_ENTRY, truncate_div, ));
+MR_LOOPS_KERNEL(truncate_mod, 2, MR_KERNEL_MAY_FAIL, MR_SET_NUMBERS,
+                MR_EACH_NUMBER(MR_LOOP_ENTRY, truncate_mod, ));
+
 /* True division: ints become floats first. */
 #define TRUE_DIVIDE(R, tag, S)                                                                     \
     MR_HOT_LOOP_HEAD(div, tag) MR_BINARY_BODY(S, R, R, MR_INT_LOAD, MR_INT_STORE, (a / b))

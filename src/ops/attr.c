@@ -159,6 +159,19 @@ int mr_infer_rank(const struct mr_leaf_spec *in, size_t i, int rank, mr_error *e
     return mr_error_set(err, MR_EINVAL, "input %zu has rank %d; wants %d", i, in[i].rank, rank);
 }
 
+int mr_infer_attr_or_input(bool is_attr, const struct mr_kernel_infer *it, const char *what,
+                           mr_error *err)
+{
+    if (is_attr == (it->nin == 2)) {
+        return mr_error_set(err, MR_EINVAL, "wants %s as an attribute or as an input", what);
+    }
+    if (!is_attr) {
+        MR_TRY(mr_infer_dtype(it->in, 1, MR_SET_INDEX, err));
+        MR_TRY(mr_infer_rank(it->in, 1, 1, err));
+    }
+    return MR_OK;
+}
+
 int mr_infer_known_rank(const struct mr_leaf_spec *in, mr_error *err)
 {
     return in->rank >= 0 ? MR_OK : mr_error_set(err, MR_EINVAL, "the rank of the input is unknown");

@@ -43,6 +43,11 @@ int mr_infer_call(const struct mr_kernel *kernel, struct mr_kernel_infer *it, mr
 /* MR_EINVAL unless input @i can have this rank. */
 int mr_infer_rank(const struct mr_leaf_spec *in, size_t i, int rank, mr_error *err);
 
+/* What is an attribute or the second and last input, a vector of indices: MR_EINVAL unless it is
+ * one of both. */
+int mr_infer_attr_or_input(bool is_attr, const struct mr_kernel_infer *it, const char *what,
+                           mr_error *err);
+
 int mr_infer_known_rank(const struct mr_leaf_spec *in, mr_error *err);
 
 void mr_shape_unknown(struct mr_leaf_spec *s);

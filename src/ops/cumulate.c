@@ -1,7 +1,9 @@
-/* cumsum, cumprod: partial results along an axis. */
+/* cumsum, cumprod, cumulative_logsumexp: partial results along an axis. */
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/rows.h"
+
+#include <tgmath.h>
 
 static int infer_cumulate(struct mr_kernel_infer *it, mr_error *err)
 {
@@ -14,7 +16,7 @@ static int infer_cumulate(struct mr_kernel_infer *it, mr_error *err)
 typedef void (*line_fn)(const void *values, void *out, uint64_t n, uint64_t stride, bool reverse,
                         bool exclusive);
 
-#define CUMULATE(tag, dtype, S, W, N, LD, ST, name, start, op)                                     \
+#define CUMULATE(tag, dtype, S, W, N, LD, ST, name, start, expr)                                   \
     static void name##_##tag(const void *values, void *out, uint64_t n, uint64_t stride,           \
                              bool reverse, bool exclusive)                                         \
     {                                                                                              \
@@ -25,16 +27,22 @@ typedef void (*line_fn)(const void *values, void *out, uint64_t n, uint64_t stri
         for (uint64_t k = 0; k < n; k++) {                                                         \
             uint64_t i = (reverse ? n - 1 - k : k) * stride;                                       \
             W v = LD(W, x[i]);                                                                     \
-            W next = acc op v;                                                                     \
+            W next = expr;                                                                         \
                                                                                                    \
             z[i] = exclusive ? ST(S, acc) : ST(S, next);                                           \
             acc = next;                                                                            \
         }                                                                                          \
     }
-MR_EACH_NUMBER(CUMULATE, sum, 0, +)
-MR_EACH_NUMBER(CUMULATE, prod, 1, *)
+/* The larger one is taken out, so that nothing overflows. Two infinities have no difference. */
+#define LOG_SUM                                                                                    \
+    (acc == v ? acc + log((__typeof__(acc))2) : (acc > v ? acc : v) + log1p(exp(-fabs(acc - v))))
+MR_EACH_NUMBER(CUMULATE, sum, 0, acc + v)
+MR_EACH_NUMBER(CUMULATE, prod, 1, acc *v)
+MR_EACH_FLOAT(CUMULATE, logsumexp, -INFINITY, LOG_SUM)
 static const line_fn sum_fns[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, sum, )};
 static const line_fn prod_fns[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, prod, )};
+
+static const line_fn logsumexp_fns[MR_DTYPE_COUNT] = {MR_EACH_FLOAT(MR_LOOP_ENTRY, logsumexp, )};
 
 static int fill_cumulate(const struct mr_row *row, const line_fn *fns, struct mr_result *out,
                          mr_error *err)
@@ -69,11 +77,17 @@ static int fill_cumprod(const struct mr_row *row, struct mr_result *out, mr_erro
     return fill_cumulate(row, prod_fns, out, err);
 }
 
-#define CUMULATE_KERNEL(name)                                                                      \
-    MR_ROWS_KERNEL(name, 1, 1, MR_SET_NUMBERS, .infer = infer_cumulate, .fill = fill_##name,       \
+static int fill_cumulative_logsumexp(const struct mr_row *row, struct mr_result *out, mr_error *err)
+{
+    return fill_cumulate(row, logsumexp_fns, out, err);
+}
+
+#define CUMULATE_KERNEL(name, set)                                                                 \
+    MR_ROWS_KERNEL(name, 1, 1, set, .infer = infer_cumulate, .fill = fill_##name,                  \
                    .attr_table = {{"axis", MR_ATTR_INT, true},                                     \
                                   {"exclusive", MR_ATTR_BOOL, true},                               \
                                   {"reverse", MR_ATTR_BOOL, true}})
 
-CUMULATE_KERNEL(cumsum);
-CUMULATE_KERNEL(cumprod);
+CUMULATE_KERNEL(cumsum, MR_SET_NUMBERS);
+CUMULATE_KERNEL(cumprod, MR_SET_NUMBERS);
+CUMULATE_KERNEL(cumulative_logsumexp, MR_SET_FLOATS);

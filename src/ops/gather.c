@@ -5,44 +5,71 @@
 
 /* ---- gather ---- */
 
+/* Of params [batch..., before..., axis, behind...] and indices [batch..., places...]. */
+static int gather_axes(struct mr_attrs attrs, int rank, int indices_rank, int *axis, int *batch,
+                       mr_error *err)
+{
+    int64_t wanted = mr_attr_int(attrs, "batch_dims", 0);
+
+    MR_TRY(mr_attr_axis(attrs, 0, rank, axis, err));
+    if (wanted < 0 || wanted > *axis || wanted > indices_rank) {
+        return mr_error_set(err, MR_EINVAL, "batch_dims %lld with axis %d and indices of rank %d",
+                            (long long)wanted, *axis, indices_rank);
+    }
+    *batch = (int)wanted;
+    return MR_OK;
+}
+
 static int infer_gather(struct mr_kernel_infer *it, mr_error *err)
 {
+    const struct mr_leaf_spec *x = &it->in[0];
+    const struct mr_leaf_spec *indices = &it->in[1];
+    int64_t dims[MR_RANK_MAX];
+    int batch = 0;
     int axis = 0;
 
     MR_TRY(mr_infer_dtype(it->in, 1, MR_SET_INDEX, err));
-    if (it->in[0].rank < 0 || it->in[1].rank < 0) {
+    if (x->rank < 0 || indices->rank < 0) {
         mr_shape_unknown(it->out);
         return MR_OK;
     }
-    MR_TRY(mr_attr_axis(it->attrs, 0, it->in[0].rank, &axis, err));
-    int rank = it->in[0].rank - 1 + it->in[1].rank;
+    MR_TRY(gather_axes(it->attrs, x->rank, indices->rank, &axis, &batch, err));
+    int places = indices->rank - batch;
+    int rank = x->rank - 1 + places;
     if (rank > MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", rank, MR_RANK_MAX);
     }
-    memset(it->out->dims, 0, sizeof it->out->dims);
-    for (int d = 0; d < rank; d++) {
-        bool inside = d >= axis && d < axis + it->in[1].rank;
-
-        it->out->dims[d] = d < axis ? it->in[0].dims[d]
-                           : inside ? it->in[1].dims[d - axis]
-                                    : it->in[0].dims[d - it->in[1].rank + 1];
+    for (int d = 0; d < batch; d++) {
+        if (x->dims[d] >= 0 && indices->dims[d] >= 0 && x->dims[d] != indices->dims[d]) {
+            return mr_error_set(err, MR_EINVAL, "axis %d has size %lld and %lld", d,
+                                (long long)x->dims[d], (long long)indices->dims[d]);
+        }
     }
-    it->out->rank = (int8_t)rank;
+    for (int d = 0; d < rank; d++) {
+        dims[d] = d < axis            ? x->dims[d]
+                  : d < axis + places ? indices->dims[d - axis + batch]
+                                      : x->dims[d - places + 1];
+    }
+    mr_shape_set(it->out, rank, dims);
     return MR_OK;
 }
 
 static int fill_gather(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
+    const struct mr_tensor *x = &row->in[0];
+    const struct mr_tensor *indices = &row->in[1];
     unsigned char *at = out->values;
+    uint64_t batches = 1;
     uint64_t outer;
     uint64_t inner;
+    int batch = 0;
     int axis = 0;
 
-    MR_TRY(mr_attr_axis(row->attrs, 0, row->in[0].rank, &axis, err));
-    mr_shape_split(row->in[0].rank, row->in[0].dims, axis, &outer, &inner);
-    int64_t size = row->in[0].dims[axis];
-    for (uint64_t i = 0; i < row->in[1].count; i++) {
-        int64_t index = mr_tensor_index(&row->in[1], i);
+    MR_TRY(gather_axes(row->attrs, x->rank, indices->rank, &axis, &batch, err));
+    mr_shape_split(x->rank, x->dims, axis, &outer, &inner);
+    int64_t size = x->dims[axis];
+    for (uint64_t i = 0; i < indices->count; i++) {
+        int64_t index = mr_tensor_index(indices, i);
         if (index < 0 || index >= size) {
             return mr_error_set(err, MR_EINVAL,
                                 "index %lld is out of range for axis %d of size %lld",
@@ -50,11 +77,20 @@ static int fill_gather(const struct mr_row *row, struct mr_result *out, mr_error
         }
     }
     size_t bytes = inner * out->width;
-    for (uint64_t o = 0; bytes > 0 && o < outer; o++) {
-        for (uint64_t i = 0; i < row->in[1].count; i++, at += bytes) {
-            uint64_t piece = o * (uint64_t)size + (uint64_t)mr_tensor_index(&row->in[1], i);
+    if (bytes == 0 || out->count == 0) {
+        return MR_OK;
+    }
+    for (int d = 0; d < batch; d++) {
+        batches *= (uint64_t)x->dims[d];
+    }
+    uint64_t places = indices->count / batches;
+    for (uint64_t o = 0; o < outer; o++) {
+        uint64_t first = o / (outer / batches) * places;
 
-            memcpy(at, row->in[0].values + piece * bytes, bytes);
+        for (uint64_t i = 0; i < places; i++, at += bytes) {
+            uint64_t piece = o * (uint64_t)size + (uint64_t)mr_tensor_index(indices, first + i);
+
+            memcpy(at, x->values + piece * bytes, bytes);
         }
     }
     return MR_OK;
@@ -194,7 +230,8 @@ static int fill_argmin(const struct mr_row *row, struct mr_result *out, mr_error
 }
 
 MR_ROWS_KERNEL(gather, 2, 2, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_gather,
-               .fill = fill_gather, .attr_table = {{"axis", MR_ATTR_INT, true}});
+               .fill = fill_gather,
+               .attr_table = {{"axis", MR_ATTR_INT, true}, {"batch_dims", MR_ATTR_INT, true}});
 MR_ROWS_KERNEL(one_hot, 3, 3, 0, .infer = infer_one_hot, .fill = fill_one_hot,
                .attr_table = {{"depth", MR_ATTR_INT, false}, {"axis", MR_ATTR_INT, true}});
 

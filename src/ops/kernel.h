@@ -134,7 +134,7 @@ struct mr_kernel {
     int (*fill)(const struct mr_row *row, struct mr_result *out, mr_error *err);
     /* Optional, for mr_rows_eval(): dims that depend on the values of a row (infer leaves them
      * unknown). @spec is what infer said; fill in the dims that are unknown in it. The rank must be
-     * known. */
+     * known. Not called for rows of which infer knows all dims. */
     int (*dims)(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err);
     /* Optional: work that depends on attributes only (tables, parsed configuration). */
     int (*prepare)(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err);

@@ -1,4 +1,4 @@
-/* transpose, reverse, broadcast_to, tile, pad, strided_slice: copies by strides. */
+/* transpose, reverse, broadcast_to, tile: copies by strides. */
 #include "ops/move.h"
 
 #include "ops/attr.h"
@@ -111,10 +111,8 @@ void mr_result_copy(const struct mr_row *row, int64_t first, const int64_t *stri
     } while (mr_next_run(inner + 1, c.dims, c.strides, counter, &first));
 }
 
-/* The other way: value i of the input goes to place @first + i0 * strides[0] + ... of the result,
- * whose strides these are. */
-static void put(const struct mr_tensor *in, int64_t first, const int64_t *strides,
-                struct mr_result *out)
+void mr_result_put(const struct mr_tensor *in, int64_t first, const int64_t *strides,
+                   struct mr_result *out)
 {
     size_t run = (in->rank == 0 ? 1 : (size_t)in->dims[in->rank - 1]) * in->width;
     int64_t counter[MR_RANK_MAX] = {0};
@@ -136,7 +134,7 @@ void mr_fill_values(unsigned char *out, uint64_t n, const unsigned char *value, 
     }
 }
 
-static void signed_strides(int rank, const int64_t *dims, int64_t strides[MR_RANK_MAX])
+void mr_strides_signed(int rank, const int64_t *dims, int64_t strides[MR_RANK_MAX])
 {
     uint64_t plain[MR_RANK_MAX];
 
@@ -183,7 +181,7 @@ static int fill_transpose(const struct mr_row *row, struct mr_result *out, mr_er
     int64_t strides[MR_RANK_MAX];
     int perm[MR_RANK_MAX];
     MR_TRY(resolve_perm(row->attrs, out->rank, perm, err));
-    signed_strides(out->rank, row->in[0].dims, plain);
+    mr_strides_signed(out->rank, row->in[0].dims, plain);
     for (int d = 0; d < out->rank; d++) {
         strides[d] = plain[perm[d]];
     }
@@ -207,7 +205,7 @@ static int fill_reverse(const struct mr_row *row, struct mr_result *out, mr_erro
     int64_t first = 0;
     uint32_t mask = 0;
     MR_TRY(mr_axes_resolve(mr_attr_get(row->attrs, "axes"), out->rank, &mask, err));
-    signed_strides(out->rank, out->dims, strides);
+    mr_strides_signed(out->rank, out->dims, strides);
     for (int d = 0; d < out->rank; d++) {
         if ((mask & (1u << d)) != 0) {
             first += (out->dims[d] - 1) * strides[d];
@@ -220,32 +218,58 @@ static int fill_reverse(const struct mr_row *row, struct mr_result *out, mr_erro
 
 /* ---- broadcast_to ---- */
 
-static int infer_broadcast_to(struct mr_kernel_infer *it, mr_error *err)
+static int check_broadcast(const struct mr_leaf_spec *in, int rank, const int64_t *dims,
+                           mr_error *err)
 {
-    const struct mr_attr *shape = mr_attr_get(it->attrs, "shape");
     char a[MR_SHAPE_TEXT];
     char b[MR_SHAPE_TEXT];
 
-    for (int32_t d = 0; d < shape->count; d++) {
-        if (shape->ints[d] < 0) {
-            return mr_error_set(err, MR_EINVAL, "dim %d of the shape is unknown", d);
+    for (int d = 0; d < rank; d++) {
+        if (dims[d] < 0) {
+            return mr_error_set(err, MR_EINVAL, "dim %d of the shape is %lld", d,
+                                (long long)dims[d]);
         }
+    }
+    for (int d = 0; d < in->rank; d++) {
+        int to = rank - in->rank + d;
+        int64_t dim = in->dims[d];
+
+        if (to < 0 || (dim != 1 && dim != MR_DIM_UNKNOWN && dim != dims[to])) {
+            return mr_error_set(err, MR_EINVAL, "shape %s does not broadcast to %s",
+                                mr_shape_text(in->rank, in->dims, a), mr_shape_text(rank, dims, b));
+        }
+    }
+    return MR_OK;
+}
+
+static int infer_broadcast_to(struct mr_kernel_infer *it, mr_error *err)
+{
+    const struct mr_attr *shape = mr_attr_get(it->attrs, "shape");
+
+    MR_TRY(mr_infer_attr_or_input(shape != NULL, it, "shape", err));
+    if (shape == NULL) {
+        return mr_shape_open(it->out, &it->in[1], "the shape", err);
     }
     if (shape->count < 0) {
         return mr_error_set(err, MR_EINVAL, "the rank of the shape is unknown");
     }
-    for (int d = 0; it->in[0].rank >= 0 && d < it->in[0].rank; d++) {
-        int to = shape->count - it->in[0].rank + d;
-        int64_t dim = it->in[0].dims[d];
-
-        if (to < 0 || (dim != 1 && dim != MR_DIM_UNKNOWN && dim != shape->ints[to])) {
-            return mr_error_set(err, MR_EINVAL, "shape %s does not broadcast to %s",
-                                mr_shape_text(it->in[0].rank, it->in[0].dims, a),
-                                mr_shape_text(shape->count, shape->ints, b));
-        }
-    }
+    MR_TRY(check_broadcast(&it->in[0], shape->count, shape->ints, err));
     mr_shape_set(it->out, shape->count, shape->ints);
     return MR_OK;
+}
+
+static int dims_broadcast_to(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
+{
+    struct mr_leaf_spec in;
+
+    if (row->nin == 1) {
+        return MR_OK;
+    }
+    for (int d = 0; d < spec->rank; d++) {
+        spec->dims[d] = mr_tensor_index(&row->in[1], (uint64_t)d);
+    }
+    mr_tensor_spec(&row->in[0], &in);
+    return check_broadcast(&in, spec->rank, spec->dims, err);
 }
 
 static int fill_broadcast_to(const struct mr_row *row, struct mr_result *out, mr_error *err)
@@ -254,7 +278,7 @@ static int fill_broadcast_to(const struct mr_row *row, struct mr_result *out, mr
     int64_t strides[MR_RANK_MAX] = {0};
     int added = out->rank - row->in[0].rank;
 
-    signed_strides(row->in[0].rank, row->in[0].dims, plain);
+    mr_strides_signed(row->in[0].rank, row->in[0].dims, plain);
     for (int d = 0; d < row->in[0].rank; d++) {
         strides[added + d] = row->in[0].dims[d] == 1 ? 0 : plain[d];
     }
@@ -262,23 +286,45 @@ static int fill_broadcast_to(const struct mr_row *row, struct mr_result *out, mr
     return MR_OK;
 }
 
-/* ---- tile, pad ---- */
+/* ---- tile ---- */
+
+static int tile_dim(int64_t dim, int64_t multiple, int64_t *ret, mr_error *err)
+{
+    if (multiple < 0 || (dim > 0 && __builtin_mul_overflow(dim, multiple, ret))) {
+        return mr_error_set(err, MR_EINVAL, "multiple %lld", (long long)multiple);
+    }
+    return MR_OK;
+}
 
 static int infer_tile(struct mr_kernel_infer *it, mr_error *err)
 {
     const struct mr_attr *multiples = mr_attr_get(it->attrs, "multiples");
 
-    if (it->in[0].rank != multiples->count) {
-        return mr_error_set(err, MR_EINVAL, "%d multiples for rank %d", multiples->count,
+    MR_TRY(mr_infer_attr_or_input(multiples != NULL, it, "multiples", err));
+    MR_TRY(mr_infer_known_rank(&it->in[0], err));
+    int64_t n = multiples != NULL     ? multiples->count
+                : it->in[1].rank == 1 ? it->in[1].dims[0]
+                                      : MR_DIM_UNKNOWN;
+    if (n != MR_DIM_UNKNOWN && n != it->in[0].rank) {
+        return mr_error_set(err, MR_EINVAL, "%lld multiples for rank %d", (long long)n,
                             it->in[0].rank);
     }
     for (int d = 0; d < it->in[0].rank; d++) {
-        int64_t dim = it->in[0].dims[d];
-
-        if (multiples->ints[d] < 0 ||
-            (dim > 0 && __builtin_mul_overflow(dim, multiples->ints[d], &it->out->dims[d]))) {
-            return mr_error_set(err, MR_EINVAL, "multiple %lld", (long long)multiples->ints[d]);
+        if (multiples == NULL) {
+            it->out->dims[d] = MR_DIM_UNKNOWN;
+        } else {
+            MR_TRY(tile_dim(it->in[0].dims[d], multiples->ints[d], &it->out->dims[d], err));
         }
+    }
+    return MR_OK;
+}
+
+static int dims_tile(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
+{
+    for (int d = 0; row->nin == 2 && d < spec->rank; d++) {
+        spec->dims[d] = row->in[0].dims[d];
+        MR_TRY(tile_dim(row->in[0].dims[d], mr_tensor_index(&row->in[1], (uint64_t)d),
+                        &spec->dims[d], err));
     }
     return MR_OK;
 }
@@ -286,62 +332,24 @@ static int infer_tile(struct mr_kernel_infer *it, mr_error *err)
 /* The tile is put at each place in turn: an axis of the input is there once for each multiple. */
 static int fill_tile(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    const struct mr_attr *multiples = mr_attr_get(row->attrs, "multiples");
+    int64_t multiples[MR_RANK_MAX];
     int64_t strides[MR_RANK_MAX];
     int64_t steps[MR_RANK_MAX]; /* from one tile to the next */
     int64_t counter[MR_RANK_MAX] = {0};
     int64_t first = 0;
 
+    (void)err;
     if (out->count == 0) {
         return MR_OK;
     }
-    signed_strides(out->rank, out->dims, strides);
+    mr_strides_signed(out->rank, out->dims, strides);
     for (int d = 0; d < out->rank; d++) {
+        multiples[d] = out->dims[d] / row->in[0].dims[d];
         steps[d] = strides[d] * row->in[0].dims[d];
     }
     do {
-        put(&row->in[0], first, strides, out);
-    } while (mr_next_run(out->rank + 1, multiples->ints, steps, counter, &first));
-    return MR_OK;
-}
-
-static int infer_pad(struct mr_kernel_infer *it, mr_error *err)
-{
-    const struct mr_attr *paddings = mr_attr_get(it->attrs, "paddings");
-
-    MR_TRY(it->nin == 2 ? mr_infer_rank(it->in, 1, 0, err) : MR_OK);
-    if (it->in[0].rank < 0 || paddings->count != 2 * it->in[0].rank) {
-        return mr_error_set(err, MR_EINVAL, "%d paddings for rank %d; wants two an axis",
-                            paddings->count, it->in[0].rank);
-    }
-    for (int d = 0; d < it->in[0].rank; d++) {
-        int64_t before = paddings->ints[2 * d];
-        int64_t behind = paddings->ints[2 * d + 1];
-        int64_t more;
-
-        if (before < 0 || behind < 0 || __builtin_add_overflow(before, behind, &more) ||
-            (it->in[0].dims[d] >= 0 &&
-             __builtin_add_overflow(it->in[0].dims[d], more, &it->out->dims[d]))) {
-            return mr_error_set(err, MR_EINVAL, "paddings %lld and %lld", (long long)before,
-                                (long long)behind);
-        }
-    }
-    return MR_OK;
-}
-
-static int fill_pad(const struct mr_row *row, struct mr_result *out, mr_error *err)
-{
-    static const unsigned char zero[sizeof(struct mr_string)];
-    const struct mr_attr *paddings = mr_attr_get(row->attrs, "paddings");
-    int64_t strides[MR_RANK_MAX];
-    int64_t first = 0;
-
-    mr_fill_values(out->values, out->count, row->nin == 2 ? row->in[1].values : zero, out->width);
-    signed_strides(out->rank, out->dims, strides);
-    for (int d = 0; d < out->rank; d++) {
-        first += paddings->ints[2 * d] * strides[d];
-    }
-    put(&row->in[0], first, strides, out);
+        mr_result_put(&row->in[0], first, strides, out);
+    } while (mr_next_run(out->rank + 1, multiples, steps, counter, &first));
     return MR_OK;
 }
 
@@ -349,9 +357,8 @@ MR_ROWS_KERNEL(transpose, 1, 1, 0, .infer = infer_transpose, .fill = fill_transp
                .attr_table = {{"perm", MR_ATTR_INTS, true}});
 MR_ROWS_KERNEL(reverse, 1, 1, 0, .infer = infer_reverse, .fill = fill_reverse,
                .attr_table = {{"axes", MR_ATTR_INTS, false}});
-MR_ROWS_KERNEL(broadcast_to, 1, 1, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_broadcast_to,
-               .fill = fill_broadcast_to, .attr_table = {{"shape", MR_ATTR_SHAPE, false}});
-MR_ROWS_KERNEL(tile, 1, 1, 0, .infer = infer_tile, .fill = fill_tile,
-               .attr_table = {{"multiples", MR_ATTR_INTS, false}});
-MR_ROWS_KERNEL(pad, 1, 2, MR_SET_ANY, .infer = infer_pad, .fill = fill_pad,
-               .attr_table = {{"paddings", MR_ATTR_INTS, false}});
+MR_ROWS_KERNEL(broadcast_to, 1, 2, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_broadcast_to,
+               .dims = dims_broadcast_to, .fill = fill_broadcast_to,
+               .attr_table = {{"shape", MR_ATTR_SHAPE, true}});
+MR_ROWS_KERNEL(tile, 1, 2, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_tile, .dims = dims_tile,
+               .fill = fill_tile, .attr_table = {{"multiples", MR_ATTR_INTS, true}});

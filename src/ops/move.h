@@ -8,6 +8,12 @@
  * ... of the first input; strides may be negative or 0. */
 void mr_result_copy(const struct mr_row *row, int64_t first, const int64_t *strides,
                     struct mr_result *out);
+/* The other way: value (i0, i1, ...) of @in goes to place @first + i0 * strides[0] + ... of the
+ * result, whose strides these are. */
+void mr_result_put(const struct mr_tensor *in, int64_t first, const int64_t *strides,
+                   struct mr_result *out);
+/* mr_strides() as signed numbers. */
+void mr_strides_signed(int rank, const int64_t *dims, int64_t strides[MR_RANK_MAX]);
 /* Steps to the next run along the innermost axis, whose first value is at *@at; false after the
  * last one. @counter begins with 0s. */
 static inline bool mr_next_run(int rank, const int64_t *dims, const int64_t *strides,

@@ -137,9 +137,24 @@ static int alloc_empty(struct rows_work *w, mr_error *err)
     return MR_OK;
 }
 
+/* Whether infer says all about the rows, which have one shape: then dims() need not look at
+ * them. */
+static int is_complete(struct rows_work *w, bool *ret, mr_error *err)
+{
+    load_row(w, 0);
+    MR_TRY(mr_rows_infer(w->call, w->tensors, w->row.nin, w->specs, w->nout, err));
+    *ret = true;
+    for (size_t o = 0; o < w->nout; o++) {
+        *ret = *ret && w->specs[o].rank >= 0;
+        for (int d = 0; d < w->specs[o].rank; d++) {
+            *ret = *ret && w->specs[o].dims[d] != MR_DIM_UNKNOWN;
+        }
+    }
+    return MR_OK;
+}
+
 static int alloc_same(struct rows_work *w, mr_error *err)
 {
-    MR_TRY(infer_row(w, 0, err));
     for (size_t o = 0; o < w->nout; o++) {
         MR_TRY(mr_output_fixed(&w->results[o].output, w->specs[o].dtype, w->rows, w->specs[o].rank,
                                w->specs[o].dims, err));
@@ -194,13 +209,16 @@ static int fill_rows(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 
 static int run(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 {
-    bool same = w->call->kernel->dims == NULL;
+    bool same = true;
 
     if (w->rows == 0) {
         return alloc_empty(w, err);
     }
     for (size_t i = 0; i < w->row.nin; i++) {
         same = same && w->inputs[i].fixed;
+    }
+    if (same) {
+        MR_TRY(is_complete(w, &same, err));
     }
     MR_TRY(same ? alloc_same(w, err) : alloc_each(w, bad_row, err));
     return fill_rows(w, bad_row, err);

@@ -91,26 +91,25 @@ static int64_t clamp(int64_t v, int64_t dim, int64_t low, int64_t high)
     return v < low ? low : v > high ? high : v;
 }
 
-static int take_range(struct slice *s, const struct entries *e, int i, int64_t dim,
-                      int64_t axis_stride, mr_error *err)
+/* NULL for a bound that is left out. */
+static int take_range(struct slice *s, const int64_t *from, const int64_t *to, int64_t stride,
+                      int64_t dim, int64_t axis_stride, mr_error *err)
 {
-    int64_t stride = e->strides->ints[i];
     bool up = stride > 0;
 
     if (stride == 0 || stride == INT64_MIN) {
         return mr_error_set(err, MR_EINVAL, "stride %lld", (long long)stride);
     }
     if (dim == MR_DIM_UNKNOWN) {
-        bool all = bit(e->begin_mask, i) && bit(e->end_mask, i) && (stride == 1 || stride == -1);
+        bool all = from == NULL && to == NULL && (stride == 1 || stride == -1);
 
         return push_axis(s, all ? dim : MR_DIM_UNKNOWN, 0, err);
     }
     /* As in Python: positions are clamped to what a walk in this direction can visit. */
     int64_t low = up ? 0 : -1;
     int64_t high = up ? dim : dim - 1;
-    int64_t begin =
-        bit(e->begin_mask, i) ? (up ? low : high) : clamp(e->begin->ints[i], dim, low, high);
-    int64_t end = bit(e->end_mask, i) ? (up ? high : low) : clamp(e->end->ints[i], dim, low, high);
+    int64_t begin = from == NULL ? (up ? low : high) : clamp(*from, dim, low, high);
+    int64_t end = to == NULL ? (up ? high : low) : clamp(*to, dim, low, high);
     int64_t span = up ? end - begin : begin - end;
     int64_t magnitude = up ? stride : -stride;
     int64_t n = span <= 0 ? 0 : (span - 1) / magnitude + 1;
@@ -131,15 +130,11 @@ static int take_all(struct slice *s, const struct mr_leaf_spec *in, const int64_
     return MR_OK;
 }
 
-static int resolve(struct mr_attrs attrs, const struct mr_leaf_spec *in, struct slice *s,
-                   mr_error *err)
+static void begin_slice(const struct mr_leaf_spec *in, struct slice *s,
+                        int64_t in_strides[MR_RANK_MAX])
 {
-    int64_t in_strides[MR_RANK_MAX];
     int64_t stride = 1;
-    struct entries e;
-    int axis = 0;
 
-    MR_TRY(load_entries(attrs, &e, err));
     memset(s, 0, sizeof *s);
     s->result.dtype = in->dtype;
     for (int d = in->rank - 1; d >= 0; d--) {
@@ -147,6 +142,17 @@ static int resolve(struct mr_attrs attrs, const struct mr_leaf_spec *in, struct 
         /* A dim is of no account where the shape is not known yet, or empty. */
         stride *= in->dims[d] < 1 ? 1 : in->dims[d];
     }
+}
+
+static int resolve(struct mr_attrs attrs, const struct mr_leaf_spec *in, struct slice *s,
+                   mr_error *err)
+{
+    int64_t in_strides[MR_RANK_MAX];
+    struct entries e;
+    int axis = 0;
+
+    MR_TRY(load_entries(attrs, &e, err));
+    begin_slice(in, s, in_strides);
     for (int i = 0; i < e.begin->count; i++) {
         if (bit(e.ellipsis_mask, i)) {
             int n = in->rank - axis - axes_behind(&e, i);
@@ -163,7 +169,9 @@ static int resolve(struct mr_attrs attrs, const struct mr_leaf_spec *in, struct 
             MR_TRY(take_index(s, axis, e.begin->ints[i], in->dims[axis], in_strides[axis], err));
             axis++;
         } else {
-            MR_TRY(take_range(s, &e, i, in->dims[axis], in_strides[axis], err));
+            MR_TRY(take_range(s, bit(e.begin_mask, i) ? NULL : &e.begin->ints[i],
+                              bit(e.end_mask, i) ? NULL : &e.end->ints[i], e.strides->ints[i],
+                              in->dims[axis], in_strides[axis], err));
             axis++;
         }
     }
@@ -191,6 +199,65 @@ static int fill_slice(const struct mr_row *row, struct mr_result *out, mr_error 
     return MR_OK;
 }
 
+/* ---- slice_axis: one axis, whose bounds are values ---- */
+
+static int infer_axis(struct mr_kernel_infer *it, mr_error *err)
+{
+    int axis = 0;
+
+    for (size_t i = 1; i < it->nin; i++) {
+        MR_TRY(mr_infer_dtype(it->in, i, MR_SET_INDEX, err));
+        MR_TRY(mr_infer_rank(it->in, i, 0, err));
+    }
+    MR_TRY(mr_infer_known_rank(it->in, err));
+    MR_TRY(mr_attr_axis(it->attrs, 0, it->in[0].rank, &axis, err));
+    it->out->dims[axis] = MR_DIM_UNKNOWN;
+    return MR_OK;
+}
+
+static int resolve_axis(const struct mr_row *row, struct slice *s, mr_error *err)
+{
+    int64_t in_strides[MR_RANK_MAX];
+    struct mr_leaf_spec in;
+    int64_t bounds[3];
+    int axis = 0;
+
+    mr_tensor_spec(&row->in[0], &in);
+    MR_TRY(mr_attr_axis(row->attrs, 0, in.rank, &axis, err));
+    begin_slice(&in, s, in_strides);
+    for (int i = 0; i < 3; i++) {
+        bounds[i] = mr_tensor_index(&row->in[i + 1], 0);
+    }
+    MR_TRY(take_all(s, &in, in_strides, 0, axis, err));
+    MR_TRY(take_range(s, mr_attr_bool(row->attrs, "from_start", false) ? NULL : &bounds[0],
+                      mr_attr_bool(row->attrs, "to_end", false) ? NULL : &bounds[1], bounds[2],
+                      in.dims[axis], in_strides[axis], err));
+    return take_all(s, &in, in_strides, axis + 1, in.rank - axis - 1, err);
+}
+
+static int dims_axis(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
+{
+    struct slice s;
+
+    MR_TRY(resolve_axis(row, &s, err));
+    *spec = s.result;
+    return MR_OK;
+}
+
+static int fill_axis(const struct mr_row *row, struct mr_result *out, mr_error *err)
+{
+    struct slice s;
+
+    MR_TRY(resolve_axis(row, &s, err));
+    mr_result_copy(row, s.first, s.strides, out);
+    return MR_OK;
+}
+
+MR_ROWS_KERNEL(slice_axis, 4, 4, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_axis,
+               .dims = dims_axis, .fill = fill_axis,
+               .attr_table = {{"axis", MR_ATTR_INT, true},
+                              {"from_start", MR_ATTR_BOOL, true},
+                              {"to_end", MR_ATTR_BOOL, true}});
 MR_ROWS_KERNEL(strided_slice, 1, 1, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_slice,
                .fill = fill_slice,
                .attr_table = {{"begin", MR_ATTR_INTS, false},

@@ -62,7 +62,8 @@ _NUMPY = {
     "ndim": "rank",
     "prod": "reduce_prod",
     "remainder": "math.floormod",
-    "rint": "round",
+    "std": "math.reduce_std",
+    "var": "math.reduce_variance",
     "sum": "reduce_sum",
     "take": "gather",
     "true_divide": "divide",
@@ -107,7 +108,6 @@ _own = "the names of {} are in mr itself"
 _MISSING = {
     "": {
         "data": _own.format("tf.data"),
-        "function": "what is given to map, filter, ... is traced without it",
         "ragged": _ragged,
         "sparse": _ragged,
         "RaggedTensor": _ragged,
@@ -115,8 +115,6 @@ _MISSING = {
         "Variable": "functions have no state: Dataset.scan hands one from element to element",
         "signal": "it is not supported: apply it behind the iterator",
         "audio": "it is not supported: apply it behind the iterator",
-        "ensure_shape": "use mr.reshape",
-        "print": "look at the elements behind the iterator",
         "keras": "models are not its business: feed them with the elements of a dataset",
     },
     "experimental": {
@@ -159,7 +157,6 @@ _MISSING = {
         "to_hash_bucket_strong": "use mr.strings.to_hash_bucket_fast",
         "bytes_split": "use mr.io.decode_raw(s, mr.uint8)",
     },
-    "nn": {"softmax": "the model's business, not the pipeline's: behind the iterator"},
     "lookup": {
         "StaticTensorTable": "use mr.lookup.StaticHashTable",
         "experimental": "tables are mr.lookup.StaticHashTable and StaticVocabularyTable",

@@ -28,6 +28,7 @@ from ..dtypes import DType, DTypeLike, as_dtype
 from . import slicing as _slicing
 from .attrs import AttrTable
 from .literals import common_dtype, to_array
+from .methods import ArrayMethods, matrix_product
 from .operators import first_element, new_dataset
 from .symbol import Symbol, TensorLike, current_graph, holds_symbols, stack
 
@@ -201,11 +202,7 @@ def apply(
     like = common_dtype(inputs) if same_dtype else None
     if graph is None:
         for value in inputs:
-            if holds_symbols(value):
-                raise ValueError(
-                    "a symbolic tensor exists only while its function is traced; "
-                    "return it from the function instead of keeping it"
-                )
+            _refuse_kept(value)
         return _eager(op, [to_array(v, like) for v in inputs], attrs)
     results: list[Any] = graph.add(op, [graph.convert(v, like) for v in inputs], attrs)
     return results
@@ -237,6 +234,39 @@ def run_once(body: Callable[[Graph], list[Tensor]], arrays: Sequence[Array]) -> 
         outputs = body(graph)
         function = graph.finish(outputs, [_structure.LEAF] * len(outputs))
     return first_element(new_dataset("map", [source], functions=[function]))
+
+
+def compute(body: Callable[..., Any], inputs: Sequence[Any], same_dtype: bool = True) -> Any:
+    """
+    What @body, a function of tensors, makes of @inputs: a tensor or a list of them. Outside of a
+    traced function it is traced for this once, so that @body need not know of arrays. With
+    @same_dtype, literals take the dtype of the first input that has one.
+    """
+    graph = current_graph()
+    like = common_dtype(inputs) if same_dtype else None
+    if graph is not None:
+        return body(*[graph.convert(v, like) for v in inputs])
+    single = False
+
+    def outputs(own: Graph) -> list[Tensor]:
+        nonlocal single
+        result = body(*own.inputs)
+        single = not isinstance(result, list)
+        return [own.convert(r) for r in ([result] if single else result)]
+
+    for value in inputs:
+        _refuse_kept(value)
+    results = run_once(outputs, [to_array(v, like) for v in inputs])
+    return results[0] if single else results
+
+
+def _refuse_kept(value: Any) -> None:
+    """ValueError for a symbolic tensor outside of functions."""
+    if holds_symbols(value):
+        raise ValueError(
+            "a symbolic tensor exists only while its function is traced; "
+            "return it from the function instead of keeping it"
+        )
 
 
 def trace_body(
@@ -355,7 +385,11 @@ def _logical(on_bool: str, on_ints: str) -> tuple[_Operator, _Operator]:
     return method, reflected
 
 
-class Tensor(Symbol):
+def _without_hint(op: str, inputs: list[Any], attrs: AttrTable) -> Any:
+    return apply1(op, inputs, attrs, same_dtype=False)
+
+
+class Tensor(ArrayMethods):
     """A value inside a function that is being traced: a shape and a dtype, and no numbers yet.
 
     Functions given to ``Dataset.map``, ``filter``, ... get them and return them. They take part in
@@ -429,7 +463,6 @@ class Tensor(Symbol):
     __floordiv__, __rfloordiv__ = _binary("floor_div")
     __mod__, __rmod__ = _binary("floor_mod")
     __pow__, __rpow__ = _binary("pow")
-    __matmul__, __rmatmul__ = _binary("matmul")
     __lt__, __le__ = _binary("less")[0], _binary("less_equal")[0]
     __gt__, __ge__ = _binary("greater")[0], _binary("greater_equal")[0]
     __eq__, __ne__ = _binary("equal")[0], _binary("not_equal")[0]  # type: ignore[assignment]
@@ -462,14 +495,15 @@ class Tensor(Symbol):
     def __invert__(self) -> Any:
         return apply1("logical_not" if self.dtype.is_bool else "invert", [self])
 
+    def __matmul__(self, other: Any) -> Any:
+        right = other if isinstance(other, Symbol) else self.graph.convert(other, self.dtype)
+        return matrix_product(self, right)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return matrix_product(self.graph.convert(other, self.dtype), self)
+
     def __getitem__(self, key: Any) -> Any:
-        attrs, gathers = _slicing.plan(self, key)
-        result: Any = self if attrs is None else apply1("strided_slice", [self], attrs)
-        for axis, index in gathers:
-            result = apply1(
-                "gather", [result, index], AttrTable().int("axis", axis), same_dtype=False
-            )
-        return result
+        return _slicing.take(self, key, _without_hint)
 
     __bool__ = _refuse(
         "a tensor used as a condition (if, while, and, or, not)",
@@ -493,6 +527,8 @@ class Tensor(Symbol):
     )
     __contains__ = _refuse("`in` applied to a tensor", "Use mr.reduce_any(x == value).")
     numpy = _refuse("x.numpy()", "Values exist when the dataset is iterated.")
+    item = _refuse("x.item()", "Values exist when the dataset is iterated.")
+    tolist = _refuse("x.tolist()", "Values exist when the dataset is iterated; see mr.unstack.")
 
     def __iter__(self) -> NoReturn:
         _refuse(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, NoReturn
 
 from .. import errors
+from .._base.hints import missing_name
 
 
 def absent(name: str, instead: str, owner: str = "") -> Callable[..., NoReturn]:
@@ -89,3 +90,130 @@ _no_state = (
 create_rng_state = absent("create_rng_state", _no_state)
 get_global_generator = absent("get_global_generator", _no_state)
 random_generator = absent("Generator", _no_state)
+
+# ---- names that only a module's __getattr__ knows ----
+
+_complex = "there are no complex numbers: apply it behind the iterator"
+_solver = "that is the model's business, not the pipeline's: apply it behind the iterator"
+_layer = "layers, losses and decoders are the model's business: apply it behind the iterator"
+_rare = "put it together from the functions of mr, or apply it behind the iterator"
+_no_gradients = "there are no gradients here"
+_no_graphs = "functions given to map, filter, ... are traced without it"
+_blocks = "use mr.reshape, mr.transpose and mr.pad, or mr.nn.space_to_depth"
+_loops = "use mr.cumsum and its like, mr.map_fn for each part of a tensor, or Dataset.scan"
+_order = "results that are used are computed; use mr.debugging.Assert for what has to hold"
+
+_NOT_BUILT: dict[str, dict[str, str]] = {
+    "": {
+        "approx_top_k": "use mr.math.top_k",
+        "batch_to_space": _blocks,
+        "bitcast": "use mr.io.decode_raw for numbers in bytes, mr.cast for other values",
+        "complex": _complex,
+        "conv": _layer,
+        "conv2d_backprop_filter_v2": _layer,
+        "conv2d_backprop_input_v2": _layer,
+        "custom_gradient": _no_gradients,
+        "device": "functions run where the pipeline runs: leave it away",
+        "edit_distance": "compare the strings behind the iterator",
+        "eig": _solver,
+        "eigvals": _solver,
+        "extract_volume_patches": _blocks,
+        "fftnd": _complex,
+        "fingerprint": "use mr.strings.to_hash_bucket_fast",
+        "foldl": _loops,
+        "foldr": _loops,
+        "function": _no_graphs,
+        "get_current_name_scope": "names mean nothing here",
+        "get_logger": "use Python's logging",
+        "get_static_value": "a value of a function is not known while it is traced; see x.shape",
+        "grad_pass_through": _no_gradients,
+        "gradients": _no_gradients,
+        "group": _order,
+        "guarantee_const": "use mr.identity",
+        "hessians": _no_gradients,
+        "ifftnd": _complex,
+        "import_graph_def": _no_graphs,
+        "init_scope": _no_graphs,
+        "irfftnd": _complex,
+        "load_library": "use the functions of mr",
+        "load_op_library": "use the functions of mr",
+        "make_ndarray": "elements are arrays already",
+        "make_tensor_proto": "use mr.train.Example for values in files",
+        "matrix_square_root": _solver,
+        "no_gradient": _no_gradients,
+        "no_op": _order,
+        "nondifferentiable_batch_function": "use Dataset.batch",
+        "print": "look at the elements behind the iterator",
+        "ragged_fill_empty_rows": _rows,
+        "ragged_fill_empty_rows_grad": _no_gradients,
+        "random_index_shuffle": "use mr.random.shuffle, or Dataset.shuffle",
+        "recompute_grad": _no_gradients,
+        "register_tensor_conversion_function": "convert values before they come into the pipeline",
+        "required_space_to_batch_paddings": _blocks,
+        "rfftnd": _complex,
+        "scan": _loops,
+        "space_to_batch": _blocks,
+        "space_to_batch_nd": _blocks,
+        "timestamp": "a function gives the same at any time: read clocks behind the iterator",
+        "tuple": _order,
+        "type_spec_from_value": "use Dataset.element_spec, or mr.TensorSpec",
+        "variable_creator_scope": "functions have no state: Dataset.scan hands one on",
+    },
+    "math": {
+        "angle": _complex,
+        "approx_max_k": "use mr.math.top_k",
+        "approx_min_k": "use mr.math.top_k of -x",
+        "bessel_i0": _rare,
+        "bessel_i0e": _rare,
+        "bessel_i1": _rare,
+        "bessel_i1e": _rare,
+        "betainc": _rare,
+        "conj": _complex,
+        "digamma": _rare,
+        "erfcinv": _rare,
+        "erfinv": _rare,
+        "igamma": _rare,
+        "igammac": _rare,
+        "imag": _complex,
+        "ndtri": _rare,
+        "polygamma": _rare,
+        "real": _complex,
+        "sobol_sample": "use mr.random.uniform",
+        "zeta": _rare,
+    },
+    "linalg": {
+        name: _solver
+        for name in (
+            "banded_triangular_solve cholesky cholesky_solve det eig eigh eigh_tridiagonal eigvals "
+            "eigvalsh expm inv logdet logm lstsq lu lu_matrix_inverse lu_reconstruct lu_solve "
+            "matrix_rank pinv qr slogdet solve sqrtm svd triangular_solve tridiagonal_matmul "
+            "tridiagonal_solve"
+        ).split()
+    },
+    "nn": {
+        name: _layer
+        for name in (
+            "approx_max_k approx_min_k avg_pool batch_normalization bias_add collapse_repeated "
+            "conv1d conv2d conv3d convolution crelu ctc_beam_search_decoder ctc_greedy_decoder "
+            "ctc_loss depthwise_conv2d dropout embedding_lookup embedding_lookup_sparse "
+            "local_response_normalization log_poisson_loss max_pool normalize_moments pool "
+            "sigmoid_cross_entropy_with_logits softmax_cross_entropy_with_logits space_to_batch "
+            "sparse_softmax_cross_entropy_with_logits sufficient_statistics "
+            "weighted_cross_entropy_with_logits weighted_moments"
+        ).split()
+    },
+}
+
+
+def not_built(module: str) -> Callable[[str], Any]:
+    """
+    A module's __getattr__: TensorFlow's functions that say when they are called what to use, and
+    missing_name() for the rest.
+    """
+    table = _NOT_BUILT[module.removeprefix("millrace").removeprefix(".")]
+    missing = missing_name(module)
+
+    def __getattr__(name: str) -> Any:
+        return absent(name, table[name]) if name in table else missing(name)
+
+    return __getattr__

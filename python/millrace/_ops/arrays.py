@@ -12,7 +12,7 @@ from .._data.spec import ShapeLike, TensorShape, integer
 from .._data.structure import is_composite
 from .._graph.attrs import AttrTable
 from .._graph.literals import dtype_of, is_literal, to_array
-from .._graph.symbol import Symbol, TensorLike, current_graph
+from .._graph.symbol import Symbol, TensorLike, current_graph, holds_symbols
 from .._graph.tensor import apply, apply1, convert_to_tensor
 from ..dtypes import DTypeLike, as_dtype
 from .constants import convert_to_array, static_shape, zeros
@@ -236,8 +236,8 @@ def broadcast_to(input: TensorLike, shape: Any, name: str | None = None) -> Any:
     ----------
     input : tensor_like
         The values.
-    shape : sequence of int
-        Constant: of a tensor as shape see Raises.
+    shape : sequence of int, or tensor_like of int
+        As many numbers as the result has axes.
     name : str, optional
         Accepted and ignored.
 
@@ -248,8 +248,8 @@ def broadcast_to(input: TensorLike, shape: Any, name: str | None = None) -> Any:
 
     Raises
     ------
-    UnimplementedError
-        `shape` is a tensor: use mr.tile or mr.fill.
+    InvalidArgumentError
+        The shape of `input` does not broadcast to `shape`.
 
     Examples
     --------
@@ -259,10 +259,21 @@ def broadcast_to(input: TensorLike, shape: Any, name: str | None = None) -> Any:
     """
     dims = static_shape(shape)
     if dims is None:
-        raise errors.UnimplementedError(
-            "mr.broadcast_to with a shape that is a tensor is not " "built: use mr.tile, mr.fill"
-        )
+        return apply1("broadcast_to", [input, _stacked(shape)], same_dtype=False)
     return apply1("broadcast_to", [input], AttrTable().shape("shape", dims))
+
+
+def _stacked(values: Any) -> Any:
+    """A list with scalar tensors in it as a vector of int64, a tensor as it is."""
+    if isinstance(values, (list, tuple)):
+        return apply1("stack", [_wide(v) for v in values], AttrTable().int("axis", 0))
+    return values
+
+
+def _wide(value: Any) -> Any:
+    if isinstance(value, Symbol):
+        return apply1("cast", [value], AttrTable().dtype("dtype", "int64"))
+    return convert_to_tensor(value, "int64") if is_literal(value) else value
 
 
 def concat(values: Sequence[TensorLike], axis: int, name: str = "concat") -> Any:
@@ -365,14 +376,15 @@ def split(
     num: int | None = None,
     name: str = "split",
 ) -> list[Any]:
-    """Cut a tensor into parts along an axis, whose size has to be known.
+    """Cut a tensor into parts along an axis.
 
     Parameters
     ----------
     value : tensor_like
         What is cut.
-    num_or_size_splits : int or sequence of int
-        So many equal parts, or parts of these sizes, of which one may be -1.
+    num_or_size_splits : int or sequence of int, or tensor_like of int
+        So many equal parts, or parts of these sizes, of which one may be -1. The number of sizes has
+        to be known.
     axis : int, default 0
         Which axis; a negative one counts from the end.
     num : int, optional
@@ -387,8 +399,9 @@ def split(
 
     Raises
     ------
-    ValueError
-        The sizes do not add up to that of the axis.
+    ValueError, InvalidArgumentError
+        The sizes do not add up to that of the axis: at once where it is known, else with the
+        element.
 
     Examples
     --------
@@ -398,8 +411,10 @@ def split(
     tensor: Any = value if isinstance(value, Symbol) else convert_to_tensor(value)
     size, rank = tensor.shape[axis], len(tensor.shape)
     axis = axis + rank if axis < 0 else axis
+    if holds_symbols(num_or_size_splits) or size is None:
+        return _split_by_values(tensor, num_or_size_splits, axis)
     if isinstance(num_or_size_splits, int):
-        if size is None or size % num_or_size_splits:
+        if size % num_or_size_splits:
             raise ValueError(
                 f"split: an axis of size {size} cannot be cut into "
                 f"{num_or_size_splits} equal parts"
@@ -407,11 +422,35 @@ def split(
         sizes = [size // num_or_size_splits] * num_or_size_splits
     else:
         sizes = [integer("num_or_size_splits", s) for s in num_or_size_splits]
-        if -1 in sizes and size is not None:
+        if -1 in sizes:
             sizes[sizes.index(-1)] = size - sum(sizes) - 1
-        if size is None or sum(sizes) != size:
+        if sum(sizes) != size or min(sizes, default=0) < 0:
             raise ValueError(f"split: sizes {sizes} do not add up to {size}")
     ends = np.cumsum(sizes).tolist()
+    lead = (builtins.slice(None),) * axis
+    return [tensor[lead + (builtins.slice(e - s, e),)] for s, e in zip(sizes, ends)]
+
+
+def _split_by_values(tensor: Any, num_or_sizes: Any, axis: int) -> list[Any]:
+    """Inside of a function: parts whose sizes are known with the element."""
+    whole = shape(tensor, "int64")[axis]
+    if isinstance(num_or_sizes, int):
+        part = apply1("floor_div", [whole, num_or_sizes])
+        sizes = [part] * num_or_sizes
+    else:
+        listed = isinstance(num_or_sizes, (list, tuple))
+        sizes = [_wide(s) for s in (num_or_sizes if listed else unstack(num_or_sizes))]
+        given = apply1("stack", sizes, AttrTable().int("axis", 0))
+        total = apply1("reduce_sum", [given])
+        rest = whole - total - 1  # what is left for a size of -1
+        sizes = [where(s == -1, rest, s) for s in sizes]
+    ends: list[Any] = []
+    for size in sizes:
+        ends.append(size if not ends else ends[-1] + size)
+    shortest = apply1("reduce_min", [apply1("stack", sizes, AttrTable().int("axis", 0))])
+    message = f"split: the sizes of the parts do not add up to that of axis {axis}"
+    fits = (ends[-1] == whole) & (shortest >= 0)
+    tensor = apply1("assert", [tensor, fits], AttrTable().bytes("message", message), False)
     lead = (builtins.slice(None),) * axis
     return [tensor[lead + (builtins.slice(e - s, e),)] for s, e in zip(sizes, ends)]
 
@@ -473,9 +512,11 @@ def gather(
     validate_indices : optional
         Accepted and ignored: they are always checked.
     axis : int, optional
-        Which axis (0); a negative one counts from the end.
+        Which axis; by default the first one behind the `batch_dims`. A negative one counts from the
+        end.
     batch_dims : int, default 0
-        Others are not supported.
+        So many first axes are the same ones in `params` and `indices`; a negative number counts from
+        the end of the axes of `indices`.
     name : str, optional
         Accepted and ignored.
 
@@ -494,18 +535,21 @@ def gather(
     >>> mr.gather([10, 20, 30], [2, 0])
     array([30, 10], dtype=int32)
     """
-    if batch_dims != 0:
-        raise errors.UnimplementedError("mr.gather with batch_dims is not supported")
+    if batch_dims != 0 and (is_composite(indices) or is_composite(params)):
+        raise errors.UnimplementedError("mr.gather of ragged tensors takes no batch_dims")
     if is_composite(indices):
         return indices.with_flat_values(gather(params, indices.flat_values, axis=axis))
     if is_composite(params):
         return params._gather(convert_to_tensor(indices), axis)
-    return apply1(
-        "gather",
-        [params, indices],
-        AttrTable().int("axis", 0 if axis is None else axis),
-        same_dtype=False,
-    )
+    places = convert_to_tensor(indices)
+    if batch_dims < 0:
+        if places.ndim is None:
+            raise ValueError("a negative batch_dims takes indices of known rank")
+        batch_dims += places.ndim
+    attrs = AttrTable().int("axis", batch_dims if axis is None else axis)
+    if batch_dims:
+        attrs.int("batch_dims", batch_dims)
+    return apply1("gather", [params, places], attrs, same_dtype=False)
 
 
 def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Any:
@@ -515,7 +559,7 @@ def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Any:
     ----------
     input : tensor_like
         The values.
-    multiples : sequence of int
+    multiples : sequence of int, or tensor_like of int
         How often along each axis.
     name : str, optional
         Accepted and ignored.
@@ -527,8 +571,8 @@ def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Any:
 
     Raises
     ------
-    UnimplementedError
-        `multiples` is a tensor.
+    InvalidArgumentError
+        There are not as many numbers as axes, or one is negative.
 
     Examples
     --------
@@ -537,7 +581,7 @@ def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Any:
     """
     counts = static_shape(multiples)
     if counts is None:
-        raise errors.UnimplementedError("mr.tile with multiples that are tensors is not supported")
+        return apply1("tile", [input, _stacked(multiples)], same_dtype=False)
     return apply1("tile", [input], AttrTable().ints("multiples", counts))
 
 
@@ -554,12 +598,13 @@ def pad(
     ----------
     tensor : tensor_like
         What is padded.
-    paddings : array_like of int, of shape (rank, 2)
+    paddings : array_like of int, or a tensor, of shape (rank, 2)
         How many values come before and behind, along each axis.
     mode : str, default "CONSTANT"
-        Others are not supported.
+        Or "REFLECT", as in a mirror at the first and last value; or "SYMMETRIC", as in a mirror
+        behind them.
     constant_values : scalar, default 0
-        What is added.
+        What is added, with "CONSTANT".
     name : str, optional
         Accepted and ignored.
 
@@ -568,23 +613,39 @@ def pad(
     Tensor or numpy.ndarray
         The larger tensor.
 
+    Raises
+    ------
+    ValueError
+        `mode` is another word.
+    InvalidArgumentError
+        A mirror would have to show more than there is.
+
     Examples
     --------
     >>> mr.pad([1, 2], [[1, 2]])
     array([0, 1, 2, 0, 0], dtype=int32)
+    >>> mr.pad([1, 2, 3], [[0, 2]], "REFLECT")
+    array([1, 2, 3, 2, 1], dtype=int32)
     """
-    if mode.upper() != "CONSTANT":
-        raise errors.UnimplementedError(
-            f"mr.pad with mode {mode!r} is not supported: only " "CONSTANT is"
+    modes = {"CONSTANT": 0, "REFLECT": 1, "SYMMETRIC": 2}
+    if mode.upper() not in modes:
+        raise ValueError(f"mode is 'CONSTANT', 'REFLECT' or 'SYMMETRIC', not {mode!r}")
+    attrs = AttrTable()
+    inputs: list[Any] = [convert_to_tensor(tensor)]
+    if modes[mode.upper()]:
+        attrs.int("mode", modes[mode.upper()])
+    elif not (is_literal(constant_values) and constant_values == 0):
+        dtype = as_dtype(inputs[0].dtype)
+        inputs.append(
+            convert_to_tensor(constant_values, dtype)
+            if is_literal(constant_values)
+            else constant_values
         )
-    flat = np.asarray(paddings).reshape(-1)
-    dtype = dtype_of(tensor)
-    inputs = [tensor]
-    if not (is_literal(constant_values) and constant_values == 0):
-        inputs.append(constant_values)
-    elif dtype is None:
-        inputs = [convert_to_tensor(tensor)]
-    return apply1("pad", inputs, AttrTable().ints("paddings", flat))
+    if holds_symbols(paddings):
+        inputs.append(convert_to_tensor(paddings))
+    else:
+        attrs.ints("paddings", np.asarray(paddings).reshape(-1))
+    return apply1("pad", inputs, attrs, same_dtype=False)
 
 
 def reverse(tensor: TensorLike, axis: Any, name: str | None = None) -> Any:

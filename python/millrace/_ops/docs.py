@@ -257,3 +257,45 @@ def checked(function: F) -> F:
         sections.insert(1, _RETURNS.format(returns="The tensor as it is."))
     _complete(function, *sections)
     return function
+
+
+_OF_TENSORS = {
+    "x": "tensor_like: Numbers.",
+    "y": "tensor_like: Of the same dtype; shapes broadcast as NumPy's do.",
+    "axis": "int, default -1: Which axis; a negative one counts from the end.",
+    "data": "tensor_like: The values.",
+    "dtype": "dtype_like: Of the result.",
+    "features": "tensor_like of float: Numbers.",
+    "keepdims": "bool, optional: Whether the axes stay, with size 1.",
+    "input": "tensor_like: The values.",
+    "indices": "tensor_like of int: Of n numbers in the last axis each, from 0 on.",
+    "k": "int, or scalar tensor: How many.",
+    "logits": "tensor_like of float: Of one axis or more.",
+    "num_segments": "int, or scalar tensor: How many segments there are.",
+    "segment_ids": "tensor_like of int: To which segment each value belongs.",
+    "tensor": "tensor_like: The values.",
+    "updates": "tensor_like: What is put there, of the dtype of the tensor.",
+    "name": "str, optional: Accepted and ignored.",
+}
+
+
+def described(returns: str, **texts: str) -> Callable[[F], F]:
+    """
+    As documented(), with texts of its own: `argument="type: what it is"`, beside those that many
+    functions share. @returns says what comes back.
+    """
+
+    def complete(function: F) -> F:
+        lines = []
+        for name in inspect.signature(function).parameters:
+            kind, _, text = {**_OF_TENSORS, **texts}[name].partition(": ")
+            lines.append(f"{name} : {kind}\n    {text}")
+        _complete(
+            function,
+            "Parameters\n----------\n" + "\n".join(lines),
+            _RETURNS.format(returns=returns),
+            _RAISES,
+        )
+        return function
+
+    return complete

@@ -56,6 +56,7 @@ def divide(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
 
 
 truediv = divide
+realdiv = divide
 
 
 @documented(BINARY)

@@ -89,6 +89,41 @@ def cumprod(
     return _cumulated("cumprod", x, axis, exclusive, reverse)
 
 
+def cumulative_logsumexp(
+    x: TensorLike,
+    axis: int = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Add up exp(x) along an axis, and give the logarithms of all partial sums.
+
+    Parameters
+    ----------
+    x : tensor_like of float
+        Numbers.
+    axis : int, default 0
+        Which axis; a negative one counts from the end.
+    exclusive : bool, default False
+        Whether a sum is that of the values before its place: the first one is -inf.
+    reverse : bool, default False
+        Whether to begin at the end.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Of the shape and dtype of `x`.
+
+    Examples
+    --------
+    >>> mr.math.cumulative_logsumexp([1000.0, -1000.0])
+    array([1000., 1000.], dtype=float32)
+    """
+    return _cumulated("cumulative_logsumexp", x, axis, exclusive, reverse)
+
+
 def repeat(
     input: TensorLike, repeats: TensorLike, axis: int | None = None, name: str | None = None
 ) -> Any:
