@@ -57,6 +57,9 @@ int mr_code_to_status(int code)
     return code >= -16 ? -code : 2 /* UNKNOWN */;
 }
 
+/* Of a message that is too long with what is put in front of it. */
+#define END_BYTES 64
+
 /* Cut marks show that something is missing. */
 static void mark_cut(char *message, int wanted)
 {
@@ -99,6 +102,31 @@ int mr_error_set_traits(mr_error *err, int code, uint32_t traits, const char *fm
     return code;
 }
 
+/* Where a character begins, at @at or behind it. */
+static size_t next_character(const char *text, size_t at)
+{
+    while (((unsigned char)text[at] & 0xc0) == 0x80) {
+        at++;
+    }
+    return at;
+}
+
+/* The end of @inner, which says what failed, in place of what is cut off anyway. */
+static void cut_middle(char *message, const char *inner)
+{
+    char end[END_BYTES + 4];
+    size_t n = strlen(inner);
+
+    (void)snprintf(end, sizeof end, "...%s",
+                   inner + next_character(inner, n > END_BYTES ? n - END_BYTES : 0));
+    size_t at = MR_ERROR_MESSAGE_SIZE - 1 - strlen(end);
+
+    for (int i = 0; i < 3 && ((unsigned char)message[at] & 0xc0) == 0x80; i++) {
+        at--; /* not in the middle of a character */
+    }
+    memcpy(message + at, end, strlen(end) + 1);
+}
+
 void mr_error_wrap(mr_error *err, const char *fmt, ...)
 {
     char context[MR_ERROR_MESSAGE_SIZE];
@@ -112,7 +140,9 @@ void mr_error_wrap(mr_error *err, const char *fmt, ...)
     (void)vsnprintf(context, sizeof context, fmt, ap);
     va_end(ap);
     int n = snprintf(message, sizeof message, "%s: %s", context, err->message);
-    mark_cut(message, n);
+    if (n >= MR_ERROR_MESSAGE_SIZE) {
+        cut_middle(message, err->message);
+    }
     memcpy(err->message, message, sizeof message);
 }
 
@@ -214,6 +244,20 @@ const char *mr_escape(const char *text, char *out, size_t size)
         s += plain == 0 ? 1 : plain;
     }
     out[len] = '\0';
+    return out;
+}
+
+const char *mr_cut_front(const char *text, char *out, size_t size)
+{
+    size_t n = strlen(text);
+
+    if (n < size) {
+        memcpy(out, text, n + 1);
+        return out;
+    }
+    size_t from = next_character(text, n - (size - 4)); /* "..." and the NUL */
+
+    (void)snprintf(out, size, "...%s", text + from);
     return out;
 }
 

@@ -10,7 +10,8 @@ int mr_error_set(mr_error *err, int code, const char *fmt, ...) MR_PRINTF(3, 4);
 /* The same with enum mr_trait bits. */
 int mr_error_set_traits(mr_error *err, int code, uint32_t traits, const char *fmt, ...)
     MR_PRINTF(4, 5);
-/* "context: old message"; code and traits stay. */
+/* "context: old message"; code and traits stay. What is too long is cut in its middle: the old
+ * message's end says what failed. */
 void mr_error_wrap(mr_error *err, const char *fmt, ...) MR_PRINTF(2, 3);
 /* MR_EEXHAUSTED "out of memory". */
 int mr_error_nomem(mr_error *err);
@@ -27,6 +28,15 @@ void mr_error_clear(mr_error *err);
 const char *mr_escape(const char *text, char *out, size_t size);
 #define MR_SHOWN_BYTES 80
 #define MR_SHOWN(text) mr_escape((text), (char[MR_SHOWN_BYTES + 1]){0}, MR_SHOWN_BYTES + 1)
+/* The end of @text in @out, of @size bytes, at least 8: what does not fit is cut off in front, where
+ * "..." stands then. Returns @out. Of paths and places in files the end says most. */
+const char *mr_cut_front(const char *text, char *out, size_t size);
+/* The same of a path: alone, or with a place in the file behind it. */
+#define MR_PATH_BYTES 140
+#define MR_PATH_PART_BYTES 64
+#define MR_SHOWN_PATH(path) mr_cut_front((path), (char[MR_PATH_BYTES + 1]){0}, MR_PATH_BYTES + 1)
+#define MR_SHOWN_PATH_PART(path)                                                                   \
+    mr_cut_front((path), (char[MR_PATH_PART_BYTES + 1]){0}, MR_PATH_PART_BYTES + 1)
 
 #define MR_CODES 17 /* MR_OK and all kinds of errors: -code is below */
 

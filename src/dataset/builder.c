@@ -3,6 +3,7 @@
 #include "base/limits.h"
 #include "dataset/canonical.h"
 #include "dataset/function.h"
+#include "dataset/location.h"
 #include "ops/kernel.h"
 
 static atomic_uint_least64_t builder_ids;
@@ -58,7 +59,18 @@ void mr_builder_free(mr_builder *b)
     mr_free(b->values);
     mr_free(b->captures);
     mr_spec_unref(b->inputs);
+    mr_free(b->location);
     mr_free(b);
+}
+
+int mr_builder_set_location(mr_builder *b, const char *location, mr_error *err)
+{
+    char *copy = NULL;
+
+    MR_TRY(mr_location_copy(location, &copy, err));
+    mr_free(b->location);
+    b->location = copy;
+    return MR_OK;
 }
 
 /* Append @node (whose out_specs are set) and its values; takes the reference on success. */
@@ -244,6 +256,16 @@ static int add_functions(struct mr_fn_node *node, mr_function *const *functions,
     return MR_OK;
 }
 
+static int set_location(const mr_builder *b, struct mr_fn_node *node, mr_error *err)
+{
+    MR_TRY(mr_location_copy(b->location, &node->location, err));
+    node->places = mr_places_add_location(0, node->location);
+    for (size_t i = 0; i < node->nfunctions; i++) {
+        node->places = mr_places_add(node->places, node->functions[i]->places);
+    }
+    return MR_OK;
+}
+
 static int add(mr_builder *b, const struct mr_kernel *kernel, const uint32_t *inputs,
                size_t ninputs, const struct mr_attr *attrs, size_t nattrs,
                mr_function *const *functions, size_t nfunctions, uint32_t *outputs, size_t cap,
@@ -257,6 +279,7 @@ static int add(mr_builder *b, const struct mr_kernel *kernel, const uint32_t *in
     MR_TRY(add_functions(node, functions, nfunctions, err));
     MR_TRY(set_attrs(node, attrs, nattrs, err));
     MR_TRY(take_salt(b, node, err));
+    MR_TRY(set_location(b, node, err));
     MR_TRY(infer(b, node, err));
     if (node->nout > cap) {
         return mr_error_set(err, MR_EINVAL, "%zu results, the caller has room for %zu", node->nout,

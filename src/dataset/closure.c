@@ -66,6 +66,7 @@ static int copy_node(struct closing *c, const struct mr_fn_node *node, mr_error 
     for (size_t i = 0; i < node->ninputs; i++) {
         inputs[i] = c->map[node->inputs[i]];
     }
+    MR_TRY(mr_builder_set_location(c->made, node->location, err));
     MR_TRY(mr_builder_add_closed(c->made, node->kernel->name, inputs, node->ninputs, attrs, nattrs,
                                  node->functions, node->nfunctions, outputs, node->nout, &nout,
                                  err));

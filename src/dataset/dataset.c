@@ -1,5 +1,6 @@
 #include "base/limits.h"
 #include "dataset/canonical.h"
+#include "dataset/location.h"
 #include "dataset/operator.h"
 #include "ops/kernel.h"
 
@@ -23,6 +24,7 @@ void mr_dataset_unref(mr_dataset *ds)
     mr_free(ds->inputs);
     mr_free(ds->functions);
     mr_attrs_free(ds->attrs, ds->nattrs);
+    mr_free(ds->location);
     mr_spec_unref(ds->spec);
     if (ds->op != NULL && ds->op->release != NULL) {
         ds->op->release(atomic_load(&ds->kept));
@@ -43,6 +45,33 @@ int64_t mr_dataset_cardinality(const mr_dataset *ds)
 int mr_dataset_fingerprint(const mr_dataset *ds, uint8_t fingerprint[16], mr_error *err)
 {
     memcpy(fingerprint, ds->fingerprint, 16);
+    return MR_OK;
+}
+
+static void set_places(mr_dataset *ds)
+{
+    ds->places = mr_places_add_location(0, ds->location);
+    for (size_t i = 0; i < ds->ninputs; i++) {
+        ds->places = mr_places_add(ds->places, ds->inputs[i]->places);
+    }
+    for (size_t i = 0; i < ds->nfunctions; i++) {
+        ds->places = mr_places_add(ds->places, ds->functions[i]->places);
+    }
+}
+
+int mr_dataset_set_location(mr_dataset *ds, const char *location, mr_error *err)
+{
+    char *copy = NULL;
+
+    if (atomic_load(&ds->refs) != 1) {
+        return mr_error_set(err, MR_EPRECOND,
+                            "%s: the location is set before anything else has the dataset",
+                            ds->op->name);
+    }
+    MR_TRY_WRAP(mr_location_copy(location, &copy, err), err, "%s", ds->op->name);
+    mr_free(ds->location);
+    ds->location = copy;
+    set_places(ds);
     return MR_OK;
 }
 
@@ -354,6 +383,7 @@ static int apply(const struct mr_operator *op, mr_dataset *const *inputs, size_t
     }
     MR_TRY(infer_node(ds, scope, err));
     MR_TRY(mr_canonical_dataset(ds, scope != NULL ? scope->values : NULL, ds->fingerprint, err));
+    set_places(ds);
     MR_ASSERT_SLOW(node_is_sound(ds));
     *ret = MR_TAKE(ds);
     return MR_OK;

@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "dataset/canonical.h"
+#include "dataset/location.h"
 #include "ops/kernel.h"
 
 #include <stdlib.h>
@@ -27,6 +28,7 @@ void mr_fn_node_unref(struct mr_fn_node *node)
     mr_free(node->functions);
     mr_free(node->out_specs);
     mr_block_unref(node->constant);
+    mr_free(node->location);
     mr_free(node);
 }
 
@@ -48,6 +50,7 @@ void mr_function_unref(mr_function *fn)
     mr_free(fn->values);
     mr_free(fn->captures);
     mr_free(fn->outputs);
+    mr_free(fn->ends);
     mr_dataset_unref(fn->dataset);
     mr_spec_unref(fn->inputs);
     mr_spec_unref(fn->spec);
@@ -143,6 +146,12 @@ static int set_outputs(mr_function *fn, const uint32_t *outputs, size_t n, const
 static int publish(mr_function **fn, mr_function **ret, mr_error *err)
 {
     MR_TRY(mr_canonical_function(*fn, (*fn)->fingerprint, err));
+    for (size_t i = 0; i < (*fn)->nnodes; i++) {
+        (*fn)->places = mr_places_add((*fn)->places, (*fn)->nodes[i]->places);
+    }
+    if ((*fn)->dataset != NULL) {
+        (*fn)->places = mr_places_add((*fn)->places, (*fn)->dataset->places);
+    }
     *ret = MR_TAKE(*fn);
     return MR_OK;
 }
@@ -209,7 +218,9 @@ static struct mr_fn_node *renumber(const struct mr_fn_node *node, const uint32_t
     made->salt = node->salt;
     made->random = node->random;
     made->first_value = first_value;
+    made->places = node->places;
     if (made->inputs == NULL || made->out_specs == NULL ||
+        mr_location_copy(node->location, &made->location, &ignored) != MR_OK ||
         mr_attrs_copy(node->attrs, node->nattrs, &made->attrs, &ignored) != MR_OK) {
         return NULL;
     }
@@ -300,6 +311,22 @@ static void composed_free(struct composed *c)
 }
 MR_AUTO_DEFINE(struct composed, composed_free)
 
+/* How many functions @fn was made of. */
+static uint32_t parts_of(const mr_function *fn)
+{
+    return fn->nends > 0 ? fn->nends : 1;
+}
+
+static void add_ends(const mr_function *fn, size_t behind, mr_function *to)
+{
+    for (uint32_t i = 0; i < fn->nends; i++) {
+        to->ends[to->nends++] = (uint32_t)behind + fn->ends[i];
+    }
+    if (fn->nends == 0) {
+        to->ends[to->nends++] = (uint32_t)(behind + fn->nnodes);
+    }
+}
+
 int mr_function_compose(const mr_function *f, const mr_function *g, mr_function **ret,
                         mr_error *err)
 {
@@ -312,6 +339,10 @@ int mr_function_compose(const mr_function *f, const mr_function *g, mr_function 
     MR_TRY(snapshot(f->inputs, c->values, c->nvalues, c->nodes, c->nnodes, c->captures,
                     f->ncaptures + g->ncaptures, &fn, err));
     fn->scope = f->scope != 0 ? f->scope : g->scope;
+    fn->ends = mr_calloc(parts_of(f) + parts_of(g), sizeof *fn->ends);
+    MR_CHECK_ALLOC(fn->ends, err);
+    add_ends(f, 0, fn);
+    add_ends(g, f->nnodes, fn);
     MR_TRY(set_outputs(fn, c->outputs, g->noutputs, mr_spec_structure(g->spec), err));
     return publish(&fn, ret, err);
 }

@@ -44,6 +44,8 @@ struct mr_dataset {
     uint32_t height;
     uint32_t depth; /* of functions within functions below this node; <= MR_FUNCTION_DEPTH_MAX */
     uint8_t fingerprint[16];
+    char *location;  /* in the user's program; NULL: not known */
+    uint64_t places; /* hash of it and of all locations below */
     /* Engine iterators whose root this node was: the next one's epoch. */
     atomic_uint_least64_t opened;
     /* Reads of the service opened over this node, as a root or below one: the next one's repetition
@@ -82,8 +84,10 @@ struct mr_fn_node {
     uint32_t first_value;           /* value number of the first result; the others follow */
     struct mr_leaf_spec *out_specs; /* what infer said */
     size_t nout;
-    uint32_t salt; /* tells equal random operators of one function apart */
-    bool random;   /* it draws random numbers, or a function of it does */
+    uint32_t salt;   /* tells equal random operators of one function apart */
+    bool random;     /* it draws random numbers, or a function of it does */
+    char *location;  /* in the user's program; NULL: not known */
+    uint64_t places; /* hash of it and of those in its functions */
 };
 
 struct mr_function {
@@ -104,6 +108,11 @@ struct mr_function {
      * compiled. At most MR_GRAPH_NODES_MAX. */
     uint64_t weight;
     uint8_t fingerprint[16];
+    uint64_t places; /* hash of all locations inside: the same function stands at other ones, too */
+    /* Of functions that were put behind one another: where the nodes of each end. None: it is one
+     * function. */
+    uint32_t *ends;
+    uint32_t nends;
     uint32_t *outputs; /* value numbers; none if it returns a dataset */
     size_t noutputs;
     mr_spec *spec;       /* of the outputs, or of the dataset's elements */
@@ -125,6 +134,7 @@ struct mr_builder {
     size_t captures_cap;
     uint32_t depth; /* builders around this one */
     uint32_t randoms;
+    char *location; /* of what is added next; NULL: not known */
 };
 
 /* A function over the same values as @fn that returns the values @outputs (deduplicated by the

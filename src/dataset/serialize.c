@@ -1,6 +1,6 @@
 /* Datasets to millrace.DatasetDef. Nodes come out in the order in which a walk from the root meets
  * them, dead parts of functions are left out, constants are stored once by content: equal pipelines
- * give equal bytes unless they share their parts differently. */
+ * of the same lines give equal bytes unless they share their parts differently. */
 #include "base/limits.h"
 #include "base/map.h"
 #include "dataset/canonical.h"
@@ -22,6 +22,7 @@ struct scope {
 
 struct function_key {
     uint8_t fingerprint[16];
+    uint64_t places;
     const struct scope *scope; /* NULL: uses none */
 };
 
@@ -223,6 +224,14 @@ static int append_node(struct graph_writer *g, const mr_dataset *ds, Millrace__D
     return mr_map_put(&g->numbers, ds, (void *)(uintptr_t)g->n, err);
 }
 
+/* The default of protobuf stays where there is none. */
+static void set_location(char **field, const char *location)
+{
+    if (location != NULL) {
+        *field = (char *)(uintptr_t)location;
+    }
+}
+
 static int write_node(struct graph_writer *g, const mr_dataset *ds, uint32_t *ret, mr_error *err)
 {
     struct writer *w = g->w;
@@ -235,6 +244,7 @@ static int write_node(struct graph_writer *g, const mr_dataset *ds, uint32_t *re
     Millrace__DatasetNode *node = NULL;
     MR_TRY(take_message(w, &millrace__dataset_node__descriptor, &node, err));
     node->op = (char *)(uintptr_t)ds->op->name;
+    set_location(&node->location, ds->location);
     node->n_inputs = ds->ninputs;
     MR_TRY(take(w, ds->ninputs, sizeof *node->inputs, &node->inputs, err));
     for (size_t i = 0; i < ds->ninputs; i++) {
@@ -338,6 +348,7 @@ static int write_fn_node(struct writer *w, const struct mr_fn_node *node, const 
         return write_constant_node(w, node, to, err);
     }
     to->op = (char *)(uintptr_t)node->kernel->name;
+    set_location(&to->location, node->location);
     to->n_inputs = node->ninputs;
     MR_TRY(take(w, node->ninputs, sizeof *to->inputs, &to->inputs, err));
     for (size_t i = 0; i < node->ninputs; i++) {
@@ -389,6 +400,7 @@ static int append_function(struct writer *w, const mr_function *fn, const struct
         return mr_error_nomem(err);
     }
     memcpy(w->keys[w->nfunctions].fingerprint, fn->fingerprint, 16);
+    w->keys[w->nfunctions].places = fn->places;
     w->keys[w->nfunctions].scope = fn->scope != 0 ? outer : NULL;
     w->functions[w->nfunctions] = def;
     *ret = (uint32_t)w->nfunctions++;
@@ -402,7 +414,7 @@ static int write_function(struct writer *w, const mr_function *fn, const struct 
     bool *live = NULL;
 
     for (size_t i = 0; i < w->nfunctions; i++) {
-        if (w->keys[i].scope == scope_key &&
+        if (w->keys[i].scope == scope_key && w->keys[i].places == fn->places &&
             memcmp(w->keys[i].fingerprint, fn->fingerprint, 16) == 0) {
             *ret = (uint32_t)i;
             return MR_OK;

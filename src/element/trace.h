@@ -73,7 +73,7 @@ void mr_record_of(const mr_block *block, uint32_t row, struct mr_record *ret);
 void mr_record_add(struct mr_record *to, const mr_block *block);
 void mr_record_clear(struct mr_record *record); /* zeroed is fine */
 
-/* "file 'x', record 3, offset 99", "file 'x', records 3 to 9, offset 99" of row @row; "" if that is
- * not known. */
+/* "file 'x', record 3, offset 99", "file 'x', records 3 to 9, offset 99"; "" if that is not known.
+ * What is more than @room bytes is cut off the path, in front, but for its last ones. */
 #define MR_TRACE_TEXT 512
-const char *mr_block_row_text(const mr_block *block, uint32_t row, char text[MR_TRACE_TEXT]);
+const char *mr_record_text(const struct mr_record *record, size_t room, char text[MR_TRACE_TEXT]);

@@ -230,10 +230,15 @@ void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n)
     set_trace(to, t);
 }
 
-const char *mr_block_row_text(const mr_block *block, uint32_t row, char text[MR_TRACE_TEXT])
+/* Of a path in a text: the name of a file among many, at least. */
+#define PATH_BYTES_MIN 40u
+#define PATH_BYTES_MAX 300u
+
+const char *mr_record_text(const struct mr_record *record, size_t room, char text[MR_TRACE_TEXT])
 {
-    struct mr_record r = mr_block_record(block, row);
-    char numbers[64];
+    struct mr_record r = *record;
+    char path[PATH_BYTES_MAX + 1];
+    char numbers[128];
     char others[32] = "";
 
     text[0] = '\0';
@@ -247,7 +252,13 @@ const char *mr_block_row_text(const mr_block *block, uint32_t row, char text[MR_
     } else if (r.more > 0) {
         (void)snprintf(others, sizeof others, ", and %" PRIu32 " more", r.more);
     }
-    (void)snprintf(text, MR_TRACE_TEXT, "file '%.300s', %s, offset %" PRIu64 "%s%s", r.file->path,
-                   numbers, r.offset, r.file->uncompressed ? " (uncompressed)" : "", others);
+    int rest = snprintf(text, MR_TRACE_TEXT, "file '', %s, offset %" PRIu64 "%s%s", numbers,
+                        r.offset, r.file->uncompressed ? " (uncompressed)" : "", others);
+    size_t most = room > (size_t)rest ? room - (size_t)rest : 0;
+
+    most = MR_MIN(MR_MAX(most, PATH_BYTES_MIN), PATH_BYTES_MAX);
+    (void)snprintf(text, MR_TRACE_TEXT, "file '%s', %s, offset %" PRIu64 "%s%s",
+                   mr_cut_front(r.file->path, path, most + 1), numbers, r.offset,
+                   r.file->uncompressed ? " (uncompressed)" : "", others);
     return text;
 }

@@ -18,11 +18,11 @@ static int check_size(const struct mr_record_file *f, mr_error *err)
     if (size >= around && (size - around) % x->record_bytes == 0) {
         return MR_OK;
     }
-    return mr_error_set(err, MR_EINVAL,
-                        "file '%s': without header (%" PRIu64 " bytes) and footer (%" PRIu64
-                        " bytes) its %" PRIu64 " bytes are not a multiple of records of %" PRIu64
-                        " bytes",
-                        f->path, x->header_bytes, x->footer_bytes, size, x->record_bytes);
+    return mr_error_set(
+        err, MR_EINVAL,
+        "file '%s': without header (%" PRIu64 " bytes) and footer (%" PRIu64 " bytes) its %" PRIu64
+        " bytes are not a multiple of records of %" PRIu64 " bytes",
+        MR_SHOWN_PATH(f->path), x->header_bytes, x->footer_bytes, size, x->record_bytes);
 }
 
 /* To the first record, or to where a state says: what could be the footer is read ahead. */
@@ -114,8 +114,8 @@ int mr_fixed_record_next(struct mr_record_file *f, size_t record_bytes_max, stru
         f->fixed.record_bytes + f->fixed.footer_bytes > record_bytes_max) {
         f->too_large = true;
         rc = mr_error_set(err, MR_EEXHAUSTED,
-                          "file '%s': records of %" PRIu64 " bytes, the limit is %zu", f->path,
-                          f->fixed.record_bytes, record_bytes_max);
+                          "file '%s': records of %" PRIu64 " bytes, the limit is %zu",
+                          MR_SHOWN_PATH(f->path), f->fixed.record_bytes, record_bytes_max);
     }
     if (rc == MR_OK && f->fixed.ahead == NULL) {
         rc = begin(f, err);

@@ -2,9 +2,11 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "dataset/location.h"
 #include "engine/bound.h"
 #include "engine/env.h"
 #include "engine/gather.h"
+#include "engine/program.h"
 #include "engine/split.h"
 #include "engine/state.h"
 #include "ops/kernel.h"
@@ -25,9 +27,11 @@ static int open_as(const struct mr_op_ctx *ctx, const mr_dataset *ds, const stru
     struct mr_op_iter *it;
 
     if (atomic_fetch_add(&ctx->env->open_nodes, 1) >= MR_GRAPH_NODES_MAX) {
+        char text[MR_OPERATOR_TEXT];
+
         atomic_fetch_sub(&ctx->env->open_nodes, 1);
-        return mr_error_set(err, MR_EEXHAUSTED, "%s (step %u): more than %d operators are running",
-                            op->name, ds->step, MR_GRAPH_NODES_MAX);
+        return mr_error_set(err, MR_EEXHAUSTED, "%s: more than %d operators are running",
+                            mr_operator_text(ds, MR_LOCATION_BYTES_MAX, text), MR_GRAPH_NODES_MAX);
     }
     it = mr_calloc(1, op->run->size);
     if (it == NULL) {
@@ -204,44 +208,91 @@ struct mr_pull mr_pull_more(const struct mr_pull *pull, uint64_t rows)
 
 /* ---- errors ---- */
 
+/* For what is put in front further on: "worker HOST:PORT: ". */
+#define ROOM_FOR_OTHERS 40u
+#define LOCATION_BYTES_MIN 32u
+
+/* The operator that failed: of joined maps (engine/plan.c) the last one stands for all. */
+static const mr_dataset *failed_operator(const struct mr_op_iter *it, const mr_error *err)
+{
+    const mr_dataset *ds = it->ds;
+
+    for (uint32_t n = (err->traits & MR_BEHIND) >> MR_BEHIND_SHIFT; n > 0; n--) {
+        ds = ds->inputs[0];
+    }
+    return ds;
+}
+
+/* Put operator and place in front: @number is "" or ", element 3", @of is NULL or what it was made
+ * of. */
+static int put_place(const struct mr_op_iter *it, const char *number, const struct mr_record *of,
+                     int rc, mr_error *err)
+{
+    char op[MR_OPERATOR_TEXT];
+    char record[MR_TRACE_TEXT] = "";
+
+    if (err == NULL) {
+        return rc;
+    }
+    const mr_dataset *ds = failed_operator(it, err);
+    size_t given = strlen(err->message) + strlen(number) + ROOM_FOR_OTHERS + strlen(" (): ");
+    size_t room = MR_ERROR_MESSAGE_SIZE - MR_MIN(given, MR_ERROR_MESSAGE_SIZE);
+
+    if (of != NULL) {
+        (void)mr_record_text(of, 0, record);
+    }
+    if (strlen(mr_operator_text(ds, MR_LOCATION_BYTES_MAX, op)) + strlen(record) > room) {
+        (void)mr_operator_text(ds, LOCATION_BYTES_MIN, op);
+    }
+    if (of != NULL) {
+        (void)mr_record_text(of, room - MR_MIN(room, strlen(op)), record);
+    }
+    mr_error_wrap(err, record[0] != '\0' ? "%s%s (%s)" : "%s%s%s", op, number, record);
+    err->traits &= ~(MR_MEMORY_UNNAMED | MR_BEHIND);
+    return rc;
+}
+
 /* A number among the elements of a part is nobody's: it is left out. */
-static int fail_at(const struct mr_op_iter *it, uint64_t element, const char *record, int rc,
-                   mr_error *err)
+static int fail_at(const struct mr_op_iter *it, uint64_t element, const struct mr_record *of,
+                   int rc, mr_error *err)
 {
     char number[32] = "";
 
     if (!it->partial) {
         (void)snprintf(number, sizeof number, ", element %" PRIu64, element);
     }
-    mr_error_wrap(err, record[0] != '\0' ? "%s (step %u)%s (%s)" : "%s (step %u)%s%s",
-                  it->ds->op->name, it->ds->step, number, record);
-    if (err != NULL) {
-        err->traits &= ~MR_MEMORY_UNNAMED;
-    }
-    return rc;
+    return put_place(it, number, of, rc, err);
 }
 
 int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *err)
 {
-    return fail_at(it, element, "", rc, err);
+    return fail_at(it, element, NULL, rc, err);
 }
 
 int mr_op_fail_row(const struct mr_op_iter *it, uint64_t element, const mr_block *block,
                    uint32_t row, int rc, mr_error *err)
 {
-    char record[MR_TRACE_TEXT];
+    struct mr_record of = mr_block_record(block, row);
 
     mr_op_mark_passed(rc, err);
-    return fail_at(it, element, mr_block_row_text(block, row, record), rc, err);
+    return fail_at(it, element, &of, rc, err);
+}
+
+int mr_op_fail_rows(const struct mr_op_iter *it, uint64_t element, const mr_block *block, int rc,
+                    mr_error *err)
+{
+    struct mr_record of = {0};
+
+    mr_record_add(&of, block);
+    mr_op_mark_passed(rc, err);
+    (void)fail_at(it, element, &of, rc, err);
+    mr_record_clear(&of);
+    return rc;
 }
 
 int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err)
 {
-    mr_error_wrap(err, "%s (step %u)", it->ds->op->name, it->ds->step);
-    if (err != NULL) {
-        err->traits &= ~MR_MEMORY_UNNAMED;
-    }
-    return rc;
+    return put_place(it, "", NULL, rc, err);
 }
 
 void mr_op_mark_passed(int rc, mr_error *err)
@@ -288,8 +339,7 @@ void mr_op_places_lost(struct mr_op_iter *it, const mr_error *err)
 
     mr_error_wrap(
         &final,
-        "it pairs nothing behind an error that stands for an unknown number of elements (put "
-        "ignore_errors() in front of it)");
+        "it pairs nothing behind an error of unknown extent (put ignore_errors() in front of it)");
     final.code = MR_EPRECOND;
     final.traits = MR_PERMANENT;
     (void)mr_op_fail_at_open(it, MR_EPRECOND, &final);

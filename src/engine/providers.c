@@ -1,6 +1,7 @@
 #include "engine/providers.h"
 
 #include "base/limits.h"
+#include "dataset/location.h"
 #include "engine/op.h"
 
 /* A graph that uses its parts twice at every level is a large tree: this is where walking it
@@ -95,11 +96,13 @@ static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, uint64_t p
         return mr_error_set(err, MR_EINVAL, "the dataset runs more than %d operators", VISITS_MAX);
     }
     if (ds->ninputs == 0 || ds->op->external) {
+        char text[MR_OPERATOR_TEXT];
+
         return mr_error_set(
             err, MR_EUNIMPL,
-            "%s (step %u) cannot be split among workers (DYNAMIC sharding): start from range, "
+            "%s cannot be split among workers (DYNAMIC sharding): start from range, "
             "tensors or file names, or read with sharding OFF",
-            ds->op->name, ds->step);
+            mr_operator_text(ds, MR_LOCATION_BYTES_MAX, text));
     }
     if (__builtin_mul_overflow(per, takes(ds), &per)) {
         per = 0;

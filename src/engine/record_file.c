@@ -54,7 +54,7 @@ int mr_record_file_open(const char *path, enum mr_file_compression compression, 
     }
     f->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (f->fd < 0) {
-        rc = mr_error_errno(err, errno, "file '%s'", path);
+        rc = mr_error_errno(err, errno, "file '%s'", MR_SHOWN_PATH(path));
         goto out;
     }
     (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* advice only */
@@ -101,7 +101,8 @@ static int refill(struct mr_record_file *f, mr_error *err)
         n = read(f->fd, f->buffer, f->size);
     } while (n < 0 && errno == EINTR);
     if (n < 0) {
-        return mr_error_errno(err, errno, "file '%s', offset %" PRIu64, f->path, f->offset);
+        return mr_error_errno(err, errno, "file '%s', offset %" PRIu64, MR_SHOWN_PATH_PART(f->path),
+                              f->offset);
     }
     f->at = 0;
     f->end = (size_t)n;
@@ -112,7 +113,8 @@ int mr_record_file_damaged(const struct mr_record_file *f, uint64_t offset, cons
                            mr_error *err)
 {
     return mr_error_set(err, MR_EDATALOSS,
-                        "file '%s', offset %" PRIu64 "%s, record %" PRIu64 ": %s", f->path, offset,
+                        "file '%s', offset %" PRIu64 "%s, record %" PRIu64 ": %s",
+                        MR_SHOWN_PATH_PART(f->path), offset,
                         f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "", f->record, what);
 }
 
@@ -122,7 +124,8 @@ int mr_record_file_no_room(struct mr_record_file *f, uint64_t offset, const stru
     int rc = mr_buf_error(to, err);
 
     f->too_large = to->refused > 0; /* else it is the machine that has no memory */
-    mr_error_wrap(err, "file '%s', offset %" PRIu64 "%s, record %" PRIu64, f->path, offset,
+    mr_error_wrap(err, "file '%s', offset %" PRIu64 "%s, record %" PRIu64,
+                  MR_SHOWN_PATH_PART(f->path), offset,
                   f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "", f->record);
     return rc;
 }
@@ -253,7 +256,8 @@ int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t reco
 {
     if (f->compression == MR_FILE_PLAIN) {
         if (offset > INT64_MAX || lseek(f->fd, (off_t)offset, SEEK_SET) < 0) {
-            return mr_error_errno(err, errno, "file '%s', offset %" PRIu64, f->path, offset);
+            return mr_error_errno(err, errno, "file '%s', offset %" PRIu64,
+                                  MR_SHOWN_PATH_PART(f->path), offset);
         }
         f->at = 0;
         f->end = 0;

@@ -7,8 +7,9 @@ static int too_long(struct mr_record_file *f, uint64_t begin, size_t most, mr_er
     return mr_error_set(err, MR_EEXHAUSTED,
                         "file '%s', offset %" PRIu64 "%s, line %" PRIu64
                         ": more than %zu bytes, which is the limit",
-                        f->path, begin, f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "",
-                        f->record + 1, most);
+                        MR_SHOWN_PATH_PART(f->path), begin,
+                        f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "", f->record + 1,
+                        most);
 }
 
 /* A part of the line at @begin, of which at most @most bytes are wanted. */

@@ -66,7 +66,8 @@ static int read_header(struct mr_record_file *f, size_t record_bytes_max, uint64
         return mr_error_set(err, MR_EEXHAUSTED,
                             "file '%s', offset %" PRIu64 ", record %" PRIu64 ": %" PRIu64
                             " bytes, the limit is %zu",
-                            f->path, begin, f->record, *length, record_bytes_max);
+                            MR_SHOWN_PATH_PART(f->path), begin, f->record, *length,
+                            record_bytes_max);
     }
     return MR_OK;
 }

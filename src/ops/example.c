@@ -104,6 +104,25 @@ static void note_entry(void *ctx, struct mr_string key, struct mr_string feature
     }
 }
 
+static uint64_t records_of_row(const struct parsing *p, uint32_t row)
+{
+    return p->input->fixed ? p->input->per_row : (uint64_t)p->input->row_dims[row];
+}
+
+/* Record @r has failed: which of its row it is, if there may be others. */
+static void name_record(const struct parsing *p, uint64_t r, mr_error *err)
+{
+    uint32_t row = row_of_record(p, r);
+
+    if (p->input->rank == 1) {
+        uint64_t first =
+            p->input->fixed ? row * p->input->per_row : p->input->starts[row] - p->input->starts[0];
+
+        mr_error_wrap(err, "record %llu of %llu", (unsigned long long)(r - first),
+                      (unsigned long long)records_of_row(p, row));
+    }
+}
+
 static int scan_records(struct parsing *p, mr_error *err)
 {
     const struct mr_string *records = (const struct mr_string *)(const void *)p->input->values;
@@ -113,6 +132,7 @@ static int scan_records(struct parsing *p, mr_error *err)
         int rc = mr_example_scan(records[r], note_entry, p, err);
         if (rc < 0) {
             p->bad_row = row_of_record(p, r);
+            name_record(p, r, err);
             return rc;
         }
     }
@@ -126,9 +146,8 @@ static const char *list_name(enum mr_feature_kind kind)
     return names[kind];
 }
 
-/* How many values record @r has for feature @i; 0 if it has none and that is allowed (*@absent). */
-static int count_values(const struct parsing *p, uint64_t r, size_t i, uint64_t *count,
-                        bool *absent, mr_error *err)
+static int count_own_values(const struct parsing *p, uint64_t r, size_t i, uint64_t *count,
+                            bool *absent, mr_error *err)
 {
     const struct mr_example_feature *f = &p->config->features[i];
     struct mr_string span = p->found[r * p->config->n + i];
@@ -159,6 +178,18 @@ static int count_values(const struct parsing *p, uint64_t r, size_t i, uint64_t 
                             f->sequence ? "a multiple of " : "", (unsigned long long)f->per_record);
     }
     return MR_OK;
+}
+
+/* How many values record @r has for feature @i; 0 if it has none and that is allowed (*@absent). */
+static int count_values(const struct parsing *p, uint64_t r, size_t i, uint64_t *count,
+                        bool *absent, mr_error *err)
+{
+    int rc = count_own_values(p, r, i, count, absent, err);
+
+    if (rc < 0) {
+        name_record(p, r, err);
+    }
+    return rc;
 }
 
 static void fill_default(const struct mr_example_feature *f, const struct mr_input *fallback,
@@ -218,11 +249,6 @@ static int alloc_fixed(struct parsing *p, const struct mr_example_feature *f, st
         memcpy(all + r * (size_t)rank + 1, f->dims, (size_t)f->rank * sizeof *all);
     }
     return mr_output_var(out, f->dtype, p->rows, rank, all, &p->bad_row, err);
-}
-
-static uint64_t records_of_row(const struct parsing *p, uint32_t row)
-{
-    return p->input->fixed ? p->input->per_row : (uint64_t)p->input->row_dims[row];
 }
 
 /* Of a feature of any length: how many values each record has (@counts), and the dims of each row.

@@ -101,13 +101,13 @@ def test_where_the_places_are_lost_nothing_is_paired(name):
         pairs = []
         with pytest.raises(
             mr.errors.FailedPreconditionError,
-            match="zip .step [0-9]+.: it pairs nothing behind an error",
+            match="zip .step [0-9]+, [^)]*.: it pairs nothing behind an error",
         ) as e:
             pairs.extend(it)
         assert e.value.permanent
         assert (
             "put ignore_errors() in front of it): " in e.value.message
-            and "floor_div" in e.value.message
+            and "integer division by zero" in e.value.message
         )
         it.set_state(it.get_state())  # there is no way past it, nor by way of its position
         with pytest.warns(
@@ -386,13 +386,14 @@ def test_errors_overtake_no_element_of_another_rank(pipeline):
 
 
 @pytest.fixture
-def lines(tmp_path):
+def lines(tmp_path, monkeypatch):
     """
     Two files of lines; the fifth of each is not a number. Their names, and where those lines begin.
     """
+    monkeypatch.chdir(tmp_path)  # long paths are shortened
     names = []
     for f in range(2):
-        names.append(str(tmp_path / f"{f}.txt"))
+        names.append(f"{f}.txt")
         with open(names[-1], "w") as out:
             out.write("".join("none\n" if i == 4 else f"{10 * f + i}\n" for i in range(12)))
     return names, [4 * 2, 4 * 3]
@@ -535,7 +536,7 @@ def test_an_error_names_records_of_each_format(tmp_path):
     (tmp_path / "f").write_bytes(b"head" + b"001002xxx004")
     (error,) = messages(mr.TFRecordDataset(str(tmp_path / "t"), "GZIP").map(number))
     assert (
-        "map (step 3), element 2 (file '" in error
+        re.match(r"map \(step 3, e2e/test_element_errors.py:[0-9]+\), element 2 \(file '", error)
         and "/t', record 2, offset 34 (uncompressed))" in error
     )
     (error,) = messages(

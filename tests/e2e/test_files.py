@@ -61,7 +61,8 @@ def test_what_a_function_needs_besides_its_results_is_in_the_budget():
     assert next(iter(ds))["f0"].shape == (4096, 0)
     with pytest.raises(
         mr.errors.ResourceExhaustedError,
-        match=r"map \(step 2\), element 0: parse_example: [0-9]+ bytes more " + refused,
+        match=r"map \(step 2, .*:[0-9]+\), element 0: parse_example \(.*:[0-9]+\): "
+        r"[0-9]+ bytes more " + refused,
     ):
         next(iter(in_a_mebibyte(ds)))
     keys = mr.lookup.KeyValueTensorInitializer(np.arange(200_000), np.arange(200_000))
@@ -70,7 +71,8 @@ def test_what_a_function_needs_besides_its_results_is_in_the_budget():
     assert list(ds) == [0, 1, 2]
     with pytest.raises(
         mr.errors.ResourceExhaustedError,
-        match=r"map \(step 2\): lookup_place: [0-9]+ bytes more " + refused,
+        match=r"map \(step 2, .*:[0-9]+\): lookup_place \(.*:[0-9]+\): [0-9]+ bytes more "
+        + refused,
     ):
         list(in_a_mebibyte(ds))
     lines = Dataset.range(40).map(lambda x: mr.fill([3000], x))
@@ -98,9 +100,10 @@ def test_a_record_that_fits_no_memory_keeps_its_place(tmp_path, compression):
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])
-def test_records_whose_block_fits_no_memory_keep_their_places(tmp_path, compression):
+def test_records_whose_block_fits_no_memory_keep_their_places(tmp_path, monkeypatch, compression):
+    monkeypatch.chdir(tmp_path)  # the path does not take the room of what is asked for
     wanted = [bytes([i]) * (1 << 20) for i in range(4)]
-    path = write(tmp_path / "a", wanted, mr.io.TFRecordOptions(compression))
+    path = write("a", wanted, mr.io.TFRecordOptions(compression))
     options = mr.Options()
     options.autotune.ram_budget = 3 << 20
     places = []

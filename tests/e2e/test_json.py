@@ -250,8 +250,8 @@ def test_lines_of_files(tmp_path):
     path.write_text('{"id": 1, "w": [1, 2]}\n{"id": "x"}\n{"id": 3, "w": [5, 6]}\n')
     with pytest.raises(mr.errors.InvalidArgumentError) as raised:
         list(lines.map(lambda x: decode(x, schema)))
-    assert f"file '{path}', record 1, offset 23" in str(
+    assert "/t.jsonl', record 1, offset 23" in str(raised.value) and "field 'id': column 8" in str(
         raised.value
-    ) and "field 'id': column 8" in str(raised.value)
+    )
     good = lines.map(lambda x: decode(x, schema)).ignore_errors()
     assert [int(x["id"]) for x in good] == [1, 3]

@@ -2,6 +2,7 @@
 
 import gzip
 import pickle
+import re
 import zlib
 
 import numpy as np
@@ -66,8 +67,14 @@ def test_ignore_errors_does_not_hide_that_memory_runs_out():
 
 def test_ignore_errors_says_what_it_leaves_out(capfd):
     ds = Dataset.range(3).map(lambda x: 6 // (x - 1))
-    assert values(ds.ignore_errors(log_warning=True)) == [-6, 6]
-    assert "element 1" in capfd.readouterr().err
+    assert values(ds.repeat(2).ignore_errors(log_warning=True)) == [-6, 6] * 2
+    said = re.findall(
+        "an element is left out so_far=([0-9]+) error=.map .step 2, (e2e/test_operators.py:[0-9]+)., "
+        "element ([0-9]+): floor_div .(e2e/test_operators.py:[0-9]+).: integer division",
+        capfd.readouterr().err,
+    )
+    (line,) = {at for _, *both, in said for at in (both[0], both[2])}
+    assert said == [("1", line, "1", line), ("2", line, "1", line)]
     assert values(ds.ignore_errors()) == [-6, 6]
     assert capfd.readouterr().err == ""
     with pytest.raises(TypeError, match="log_warning"):
@@ -545,7 +552,7 @@ def test_text_lines_of_nothing_and_of_what_is_no_file(tmp_path):
     packed = gzip.compress(b"".join(b"line %d\n" % i for i in range(20000)))
     open(path, "wb").write(packed[: len(packed) // 2])
     got = []
-    with pytest.raises(mr.errors.DataLossError, match=f"line [0-9]+: file '{path}', offset"):
+    with pytest.raises(mr.errors.DataLossError, match="line [0-9]+: file '.*/lines', offset"):
         for line in mr.TextLineDataset(path, "GZIP"):
             got.append(line)
     assert got == [b"line %d" % i for i in range(len(got))] and len(got) > 1000

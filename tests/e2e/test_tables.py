@@ -225,9 +225,7 @@ def test_a_bad_record_is_named(table):
     with pytest.raises(mr.errors.InvalidArgumentError) as raised:
         list(ds)
     text = str(raised.value)
-    assert (
-        f"file '{path}', record 6, offset " in text and "field 1, 'x', is not a valid int32" in text
-    )
+    assert "/t.csv', record 6, offset " in text and "field 1, 'x', is not a valid int32" in text
     assert [int(x[0]) for x in ds.ignore_errors()] == [i for i in range(20) if i != 5]
     unclosed = table("u.csv", [["1", "2", "3"]])
     with open(unclosed, "a") as file:

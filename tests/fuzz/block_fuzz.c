@@ -27,9 +27,10 @@ static void use(const mr_block *block)
     }
     for (uint32_t r = 0; r < rows; r++) {
         char texts[2][MR_TRACE_TEXT];
+        struct mr_record records[2] = {mr_block_record(block, r), mr_block_record(again, r)};
 
-        if (strcmp(mr_block_row_text(block, r, texts[0]), mr_block_row_text(again, r, texts[1])) !=
-            0) {
+        if (strcmp(mr_record_text(&records[0], r % MR_TRACE_TEXT, texts[0]),
+                   mr_record_text(&records[1], r % MR_TRACE_TEXT, texts[1])) != 0) {
             abort();
         }
     }

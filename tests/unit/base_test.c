@@ -52,6 +52,51 @@ static void long_message_is_cut_with_a_mark(void **state)
     assert_string_equal(err.message + MR_ERROR_MESSAGE_SIZE - 4, "...");
 }
 
+static void a_message_that_grows_too_long_keeps_its_end(void **state)
+{
+    char umlauts[2 * MR_ERROR_MESSAGE_SIZE + 1] = "";
+    mr_error err;
+
+    mr_error_set(&err, MR_EINVAL, "%s: the cause", "inner");
+    for (int i = 0; i < 40; i++) {
+        mr_error_wrap(&err, "layer %d", i);
+        assert_true(strlen(err.message) < MR_ERROR_MESSAGE_SIZE);
+        assert_string_equal(err.message + strlen(err.message) - 16, "inner: the cause");
+    }
+    assert_memory_equal(err.message, "layer 39: layer 38: ", 20);
+    assert_non_null(strstr(err.message, "..."));
+    for (int n = 0; n < 3; n++) { /* characters stay whole on both sides */
+        mr_error_set(&err, MR_EINVAL, "cause");
+        umlauts[0] = '\0';
+        for (size_t i = 0; i < MR_ERROR_MESSAGE_SIZE - 4; i += 2) {
+            strcat(umlauts, "\xc3\xbc");
+        }
+        mr_error_wrap(&err, "%.*s%s", n, "xx", umlauts);
+        assert_string_equal(err.message + strlen(err.message) - 10, "\xc3\xbc...cause");
+    }
+    memset(umlauts, 0x80, sizeof umlauts - 1); /* no text at all */
+    mr_error_wrap(&err, "%s", umlauts);
+    assert_true(strlen(err.message) < MR_ERROR_MESSAGE_SIZE);
+}
+
+static void what_is_cut_in_front_keeps_its_end(void **state)
+{
+    char small[8];
+
+    assert_string_equal(mr_cut_front("1234567", small, sizeof small), "1234567");
+    assert_string_equal(mr_cut_front("12345678", small, sizeof small), "...5678");
+    assert_string_equal(mr_cut_front("12\xc3\xbc"
+                                     "4567",
+                                     small, sizeof small),
+                        "...4567");
+    assert_string_equal(mr_cut_front("1234\xc3\xbc"
+                                     "567",
+                                     small, sizeof small),
+                        "...567");
+    assert_string_equal(MR_SHOWN_PATH("/a/b"), "/a/b");
+    assert_int_equal(strlen(MR_SHOWN_PATH((char[301]){[0 ... 299] = 'x'})), MR_PATH_BYTES);
+}
+
 static void own_message_may_be_an_argument(void **state)
 {
     mr_error err;
@@ -582,6 +627,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(error_carries_code_traits_and_message),
         cmocka_unit_test(long_message_is_cut_with_a_mark),
+        cmocka_unit_test(a_message_that_grows_too_long_keeps_its_end),
+        cmocka_unit_test(what_is_cut_in_front_keeps_its_end),
         cmocka_unit_test(own_message_may_be_an_argument),
         cmocka_unit_test(codes_are_canonical_statuses),
         cmocka_unit_test(buf_grows_and_is_terminated),

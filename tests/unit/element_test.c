@@ -79,8 +79,9 @@ static void columns_in_one_place_are_not_exclusive(void **state)
 static void expect_record(const mr_block *block, uint32_t row, const char *want)
 {
     char text[MR_TRACE_TEXT];
+    struct mr_record record = mr_block_record(block, row);
 
-    assert_string_equal(mr_block_row_text(block, row, text), want);
+    assert_string_equal(mr_record_text(&record, sizeof text, text), want);
 }
 
 /* What was made of rows as they are says which records they were. */
@@ -176,10 +177,11 @@ static void expect_records_in_any_order(const mr_block *a, const mr_block *b)
 static void expect_same_records(const mr_block *a, const mr_block *b)
 {
     char text[MR_TRACE_TEXT];
-
     assert_int_equal(mr_block_rows(a), mr_block_rows(b));
     for (uint32_t r = 0; r < mr_block_rows(a); r++) {
-        expect_record(b, r, mr_block_row_text(a, r, text));
+        struct mr_record record = mr_block_record(a, r);
+
+        expect_record(b, r, mr_record_text(&record, sizeof text, text));
     }
     expect_records_in_any_order(a, b);
 }

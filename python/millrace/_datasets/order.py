@@ -272,7 +272,8 @@ class Order(DatasetBase):
         Parameters
         ----------
         log_warning : bool, default False
-            Whether each one that is left out is a line on stderr.
+            Whether each one that is left out is a line on stderr (on a worker: in its log), with
+            its error and how many there were so far.
         name : str, optional
             Accepted and ignored.
 

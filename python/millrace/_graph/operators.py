@@ -13,6 +13,7 @@ from .._capi import ffi as _ffi
 from .._capi.ffi import byref, check, lib
 from .._data.block import Block, block_columns
 from .attrs import AttrTable
+from .caller import caller
 
 _SLICE_MS = 100  # a wait is cut into slices, so that Python's signal handlers run
 
@@ -25,7 +26,7 @@ def new_dataset(
     graph: Any = None,
 ) -> _ffi.DatasetHandle:
     """
-    Dataset operator @op of the library; @graph is the function being traced in which it stands.
+    Dataset operator @op of the library, at the user's line; @graph is the function being traced in which it stands.
     """
     table, count = (attrs or AttrTable()).as_array()
     ret, err = ctypes.c_void_p(), _ffi.Error()
@@ -44,7 +45,9 @@ def new_dataset(
         ),
         err,
     )
-    return _ffi.DatasetHandle(ret)
+    handle = _ffi.DatasetHandle(ret)
+    check(lib.mr_dataset_set_location(ret, caller(), byref(err)), err)
+    return handle
 
 
 class _Once(_ffi.Owner):

@@ -27,6 +27,7 @@ from .._data.spec import TensorShape, TensorSpec, from_leaf, new_spec
 from ..dtypes import DType, DTypeLike, as_dtype
 from . import slicing as _slicing
 from .attrs import AttrTable
+from .caller import caller
 from .literals import common_dtype, to_array
 from .methods import ArrayMethods, matrix_product
 from .operators import first_element, new_dataset
@@ -43,7 +44,8 @@ class Graph:
         check(lib.mr_builder_new(spec, outer.ptr if outer else None, byref(ret), byref(err)), err)
         self._builder: _ffi.BuilderHandle | None = _ffi.BuilderHandle(ret)
         self._captured: dict[int, Tensor] = {}
-        self._checks: list[tuple[Tensor, str]] = []
+        self._checks: list[tuple[Tensor, str, bytes | None]] = []
+        self._location: bytes | None = None  # the builder's
         self.outer = outer  # held: the outer builder must outlive this one
         self.inputs = [self._tensor(i) for i in range(lib.mr_spec_leaves(spec))]
 
@@ -110,6 +112,23 @@ class Graph:
         functions: Sequence[_ffi.FunctionHandle] = (),
     ) -> list[Tensor]:
         """Apply tensor operator @op to tensors of this graph; its results."""
+        self._locate(caller())
+        return self._add(op, inputs, attrs, functions)
+
+    def _locate(self, location: bytes | None) -> None:
+        """Where in the user's program stands what is added next."""
+        if location != self._location:
+            err = _ffi.Error()
+            check(lib.mr_builder_set_location(self.ptr, location, byref(err)), err)
+            self._location = location
+
+    def _add(
+        self,
+        op: str,
+        inputs: Sequence[Tensor],
+        attrs: AttrTable | None = None,
+        functions: Sequence[_ffi.FunctionHandle] = (),
+    ) -> list[Tensor]:
         table, count = (attrs or AttrTable()).as_array()
         numbers = (ctypes.c_uint32 * max(1, len(inputs)))(*[t.index for t in inputs])
         outputs, n, err = (ctypes.c_uint32 * _OUTPUTS_MAX)(), ctypes.c_size_t(), _ffi.Error()
@@ -151,14 +170,15 @@ class Graph:
 
     def check(self, condition: Tensor, message: str) -> None:
         """Let elements fail with @message for which the scalar bool @condition does not hold."""
-        self._checks.append((condition, message))
+        self._checks.append((condition, message, caller()))
 
     def finish(self, outputs: Sequence[Tensor], structure: Any) -> _ffi.FunctionHandle:
         """The function, whose result is @outputs in @structure."""
         outputs = list(outputs)
-        for condition, message in self._checks:  # what nobody needs is not computed
+        for condition, message, location in self._checks:  # what nobody needs is not computed
             attrs = AttrTable().bytes("message", message)
-            outputs[:1] = self.add("assert", [outputs[0], condition], attrs)
+            self._locate(location)
+            outputs[:1] = self._add("assert", [outputs[0], condition], attrs)
         numbers = (ctypes.c_uint32 * max(1, len(outputs)))(*[t.index for t in outputs])
         ret, err = ctypes.c_void_p(), _ffi.Error()
         check(

@@ -212,10 +212,13 @@ static int collect(struct batch_iter *it, const struct mr_pull *pull, mr_error *
 /* The batch of the next @size elements. */
 static int take(struct batch_iter *it, uint32_t size, mr_block **ret, mr_error *err)
 {
+    struct mr_op_iter *head = &it->head;
     MR_AUTO(mr_block_unref) mr_block *rows = NULL;
-    int rc = MR_OK;
+    int rc = mr_gather_take(&it->rows, size, &rows, err);
 
-    MR_TRY(mr_gather_take(&it->rows, size, &rows, err));
+    if (rc != MR_OK) {
+        return mr_op_fail(head, head->delivered, rc, err);
+    }
     uint32_t got = mr_block_rows(rows);
     while (got < size) { /* the rest of the group goes with it */
         mr_block *more = NULL;
@@ -240,10 +243,7 @@ static int take(struct batch_iter *it, uint32_t size, mr_block **ret, mr_error *
     } else if (rc == MR_OK) {
         rc = mr_block_batch(rows, size, it->joined, ret, err);
     }
-    if (rc != MR_OK) {
-        mr_op_mark_passed(rc, err); /* the elements are gone */
-    }
-    return rc;
+    return rc == MR_OK ? MR_OK : mr_op_fail_rows(head, head->delivered, rows, rc, err);
 }
 
 /* All that is there in one go is the rule. Where that fails (shapes that differ), one by one: what
@@ -251,9 +251,6 @@ static int take(struct batch_iter *it, uint32_t size, mr_block **ret, mr_error *
 static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block **ret,
                         mr_error *err)
 {
-    struct mr_op_iter *head = &it->head;
-    int rc;
-
     if (batches > 1) {
         MR_AUTO(mr_block_unref) mr_block *all = NULL;
         mr_error ignored;
@@ -266,7 +263,7 @@ static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, 
         /* Back into the queue, in front of the rest. */
         struct mr_gather rest = it->rows;
         it->rows = (struct mr_gather){0};
-        rc = mr_gather_add(&it->rows, all, 0, mr_block_rows(all), err);
+        int rc = mr_gather_add(&it->rows, all, 0, mr_block_rows(all), err);
         for (size_t i = rest.head; i < rest.n && rc == MR_OK; i++) {
             rc = mr_gather_add(&it->rows, rest.parts[i].block, rest.parts[i].first,
                                rest.parts[i].count, err);
@@ -274,8 +271,7 @@ static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, 
         mr_gather_free(&rest);
         MR_TRY(rc);
     }
-    rc = take(it, size, ret, err);
-    return rc == MR_OK ? MR_OK : mr_op_fail(head, head->delivered, rc, err);
+    return take(it, size, ret, err);
 }
 
 static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,

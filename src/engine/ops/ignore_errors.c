@@ -8,6 +8,11 @@
 #include "base/log.h"
 #include "engine/ops/ops.h"
 
+struct ignore_errors_iter {
+    struct mr_op_iter head;
+    uint64_t left_out; /* by this iterator: for the log only */
+};
+
 static int ignore_errors_infer(struct mr_infer *in, mr_error *err)
 {
     in->spec = mr_spec_ref(in->inputs[0]->spec);
@@ -18,6 +23,7 @@ static int ignore_errors_infer(struct mr_infer *in, mr_error *err)
 static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
                               mr_error *err)
 {
+    struct ignore_errors_iter *it = (struct ignore_errors_iter *)head;
     bool log_warning = mr_op_bool(head, "log_warning", false);
 
     for (;;) {
@@ -26,8 +32,10 @@ static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pul
         if (rc >= MR_OK || !mr_op_element_is_bad(rc, err)) {
             return rc;
         }
+        it->left_out++;
         if (log_warning) {
-            mr_log(MR_LOG_WARN, "an element is left out", "error", "%s", err->message, NULL);
+            mr_log(MR_LOG_WARN, "an element is left out", "so_far", "%llu",
+                   (unsigned long long)it->left_out, "error", "%s", err->message, NULL);
         }
         MR_TRY(mr_op_interrupted(head, pull, err));
     }
@@ -39,5 +47,5 @@ const struct mr_operator mr_operator_ignore_errors = {
     .rate = MR_RATE_ONE,
     .args = MR_ARGS(MR_OPTIONAL_BOOL("log_warning")),
     .infer = ignore_errors_infer,
-    .run = MR_RUN(struct mr_op_iter, .open = mr_op_open_input, .pull = ignore_errors_pull),
+    .run = MR_RUN(struct ignore_errors_iter, .open = mr_op_open_input, .pull = ignore_errors_pull),
 };

@@ -302,8 +302,8 @@ static int give(struct records_iter *it, uint64_t first, uint32_t *rows, mr_bloc
     it->record = first;
     bool refused = rc == MR_EEXHAUSTED && (err->traits & MR_MEMORY_UNNAMED) != 0;
     if (refused && it->alone) {
-        mr_error_wrap(err, "file '%s', offset %" PRIu64 ", record %" PRIu64, it->path, it->offset,
-                      first);
+        mr_error_wrap(err, "file '%s', offset %" PRIu64 ", record %" PRIu64,
+                      MR_SHOWN_PATH_PART(it->path), it->offset, first);
         return pass_over(it, rc, err);
     }
     put_back(it);

@@ -88,7 +88,7 @@ static int run_all(const struct mr_program *p, struct running *r, uint64_t total
 
         if (done != n) {
             *bad_row = (uint32_t)((at + done) / per_row);
-            mr_error_wrap(err, "%s", p->ops[failed->op].node->kernel->name);
+            mr_plan_name_op(p, &p->ops[failed->op], err);
             return MR_EINVAL; /* loops fail for nothing else */
         }
     }

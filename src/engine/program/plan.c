@@ -198,8 +198,9 @@ static int fold(struct mr_program *p, struct mr_plan_op *op, mr_error *err)
     return MR_OK;
 }
 
-static int add_node(struct making *m, const struct mr_fn_node *node, mr_error *err)
+static int add_node(struct making *m, uint32_t number, mr_error *err)
 {
+    const struct mr_fn_node *node = m->p->fn->nodes[number];
     struct mr_program *p = m->p;
     bool uniform = false;
 
@@ -216,7 +217,12 @@ static int add_node(struct making *m, const struct mr_fn_node *node, mr_error *e
         return MR_OK;
     }
     struct mr_plan_op *op = &p->ops[p->nops++];
-    MR_TRY_WRAP(fill_op(m, op, node, &uniform, err), err, "%s", node->kernel->name);
+    op->number = number;
+    int rc = fill_op(m, op, node, &uniform, err);
+    if (rc < 0) {
+        mr_plan_name_op(p, op, err);
+        return rc;
+    }
     for (size_t i = 0; i < op->nout; i++) {
         op->out[i] = add_slot(p, MR_SLOT_RESULT, uniform, 0, &node->out_specs[i]);
         m->slot_of[node->first_value + i] = op->out[i];
@@ -231,8 +237,8 @@ static int make(struct making *m, mr_error *err)
 
     mark_live(fn, m->live);
     add_arguments(m);
-    for (size_t n = 0; n < fn->nnodes; n++) {
-        MR_TRY(m->live[n] ? add_node(m, fn->nodes[n], err) : MR_OK);
+    for (uint32_t n = 0; n < fn->nnodes; n++) {
+        MR_TRY(m->live[n] ? add_node(m, n, err) : MR_OK);
     }
     for (size_t i = 0; i < fn->noutputs; i++) {
         p->outputs[i] = m->slot_of[fn->outputs[i]];

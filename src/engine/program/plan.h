@@ -45,6 +45,7 @@ struct mr_slot {
 /* A kernel with what it needs. */
 struct mr_plan_op {
     const struct mr_fn_node *node; /* the function holds it */
+    uint32_t number;               /* of the node, in the function */
     uint32_t *in;                  /* slots */
     size_t nin;
     uint32_t *out; /* slots; MR_PLAN_NONE where nobody needs the result */
@@ -112,6 +113,8 @@ struct mr_program {
  * 0). */
 int mr_plan_schedule(struct mr_program *p, mr_error *err);
 
+/* What @op of @p said of itself gets its name and place. */
+void mr_plan_name_op(const struct mr_program *p, const struct mr_plan_op *op, mr_error *err);
 /* Run one op on columns indexed by slot; fills the columns of its results. */
 int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t rows,
               struct mr_owned_column *columns, const struct mr_kernel_random *random,

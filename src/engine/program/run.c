@@ -1,11 +1,28 @@
 /* Running a plan on a block. When row k fails, everything is run again on the rows before it:
  * failures are rare, and each such round ends at an earlier row and a later operator, so there are
  * few. */
+#include "dataset/location.h"
 #include "element/trace.h"
 #include "engine/program/plan.h"
 #include "ops/tensor.h"
 
 /* ---- one op ---- */
+
+void mr_plan_name_op(const struct mr_program *p, const struct mr_plan_op *op, mr_error *err)
+{
+    const mr_function *fn = p->fn;
+    uint32_t behind = 0;
+    char text[MR_OPERATOR_TEXT];
+
+    if (err == NULL) {
+        return;
+    }
+    while (behind + 1 < fn->nends && op->number < fn->ends[fn->nends - 2 - behind]) {
+        behind++;
+    }
+    mr_error_wrap(err, "%s", mr_fn_node_text(op->node, text));
+    err->traits = (err->traits & ~MR_BEHIND) | MR_MIN(behind, MR_BEHIND_MAX) << MR_BEHIND_SHIFT;
+}
 
 /* Row @row of @c as a column of one row; shares the memory and holds nothing. */
 static struct mr_owned_column one_row(const struct mr_owned_column *from, uint32_t row)
@@ -134,7 +151,7 @@ int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t 
              : kernel->eval(&call, n, in, op->nin, out, op->nout, bad_row, err);
     if (rc < 0) {
         MR_ASSERT(*bad_row < n || *bad_row == 0);
-        mr_error_wrap(err, "%s", kernel->name);
+        mr_plan_name_op(p, op, err);
         goto out;
     }
     for (size_t i = 0; i < op->nout; i++) {

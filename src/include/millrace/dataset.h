@@ -71,6 +71,15 @@ MR_API int mr_dataset_apply(const char *op, mr_dataset *const *inputs, size_t ni
                             const struct mr_attr *attrs, size_t nattrs,
                             mr_function *const *functions, size_t nfunctions, mr_builder *scope,
                             mr_dataset **ret, mr_error *err);
+/*
+ * Where in the user's program the operator was added: "project/train.py:41", say. Errors of elements
+ * name it. It is stored with the definition, and neither the fingerprint nor anything else knows it:
+ * a dataset that a service has already keeps the locations with which it was registered first. Text
+ * of at most MR_LOCATION_BYTES_MAX bytes (UTF-8, no control characters), copied; NULL: not known,
+ * as at first. Only who has the only reference may set it: MR_EPRECOND.
+ */
+#define MR_LOCATION_BYTES_MAX 96
+MR_API int mr_dataset_set_location(mr_dataset *ds, const char *location, mr_error *err);
 MR_API mr_dataset *mr_dataset_ref(mr_dataset *ds);
 MR_API void mr_dataset_unref(mr_dataset *ds); /* NULL is fine */
 
@@ -96,6 +105,8 @@ MR_API int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs,
                           const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions,
                           size_t nfunctions, uint32_t *outputs, size_t cap, size_t *noutputs,
                           mr_error *err);
+/* The same as mr_dataset_set_location(), of the tensor operators that are added from now on. */
+MR_API int mr_builder_set_location(mr_builder *b, const char *location, mr_error *err);
 /* A constant: a block of one row and one column. */
 MR_API int mr_builder_constant(mr_builder *b, const mr_block *tensor, uint32_t *ret, mr_error *err);
 /* A value of the enclosing function, made visible in this one. */

@@ -1,0 +1,225 @@
+"""
+Which line of the user's program an error names: that of the operator of the dataset, and that of the
+operator inside the function, wherever the program comes from.
+"""
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+import textwrap
+import traceback
+
+import numpy as np
+import pytest
+
+import millrace as mr
+from millrace import Dataset
+
+FILE = "e2e/test_lines.py"
+
+
+def error_of(ds):
+    with pytest.raises(mr.errors.MillraceError) as raised:
+        list(ds)
+    return raised.value.message
+
+
+def line_with(mark):
+    """The line of this file with the comment @mark."""
+    with open(__file__) as source:
+        (line,) = [n for n, text in enumerate(source, 1) if text.rstrip().endswith(f"# {mark}")]
+    return line
+
+
+def run(source, filename):
+    """What @source leaves in `ds`, as if it stood in @filename."""
+    names = {"mr": mr, "Dataset": Dataset, "np": np}
+    exec(compile(textwrap.dedent(source), filename, "exec"), names)
+    return names["ds"]
+
+
+ONE_LINE = "ds = Dataset.range(2).map(lambda x: 3 // (x - 1))"
+
+
+def test_operators_of_datasets_and_of_functions_have_lines_of_their_own():
+    def divide(x):
+        return 3 // (x - 1)  # divide
+
+    ds = Dataset.range(2).map(divide)  # map
+    assert error_of(ds) == (
+        f"map (step 2, {FILE}:{line_with('map')}), element 1: "
+        f"floor_div ({FILE}:{line_with('divide')}): integer division by zero"
+    )
+
+
+def test_joined_maps_keep_their_lines():
+    ds = Dataset.range(5)
+    ds = ds.map(lambda x: (x, 6 // (x - 1)))  # first
+    ds = ds.map(lambda x, y: (x, y, 6 // (x - 2)))  # second
+    ds = ds.map(lambda x, y, z: (x, y, z, 6 // (x - 3)))  # third
+    it = iter(ds)
+    found = []
+    for _ in range(5):
+        try:
+            next(it)
+        except mr.errors.InvalidArgumentError as e:
+            found.append(e.message)
+    want = [
+        f"map (step {2 + i}, {FILE}:{line_with(name)}), element {1 + i}: "
+        f"floor_div ({FILE}:{line_with(name)}): integer division by zero"
+        for i, name in enumerate(("first", "second", "third"))
+    ]
+    assert found == want
+    assert len(list(ds.map(lambda *x: x, num_parallel_calls=2).ignore_errors())) == 2
+
+
+@pytest.mark.parametrize("calls", [None, 2])
+def test_a_dataset_that_was_pickled_keeps_its_lines(calls):
+    ds = Dataset.range(2).map(lambda x: 3 // (x - 1), num_parallel_calls=calls)
+    within = Dataset.range(1).flat_map(
+        lambda n: Dataset.range(2).map(lambda x: 3 // (n + x - 1)).batch(1)
+    )
+    for one in (ds, within):
+        assert error_of(one).count(FILE) == 2
+        assert error_of(pickle.loads(pickle.dumps(one))) == error_of(one)
+        assert error_of(pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(one))))) == error_of(
+            one
+        )
+
+
+def test_functions_that_differ_in_their_lines_keep_them_when_pickled():
+    ds = Dataset.range(2).map(lambda x: 3 // (x - 1)).ignore_errors()
+    ds = ds.batch(1).unbatch().map(lambda x: 3 // (x + 3))  # -3: another line
+    message = error_of(pickle.loads(pickle.dumps(ds)))
+    assert message.count(f"{FILE}:{line_with('-3: another line')})") == 2
+
+
+def test_functions_of_functions_have_their_lines():
+    def body(i):
+        return 6 // i  # body
+
+    ds = Dataset.range(1).map(lambda n: mr.map_fn(body, mr.stack([n, n])))  # map_fn
+    assert error_of(ds) == (
+        f"map (step 2, {FILE}:{line_with('map_fn')}), element 0: "
+        f"map_fn ({FILE}:{line_with('map_fn')}): part 0: "
+        f"floor_div ({FILE}:{line_with('body')}): integer division by zero"
+    )
+
+    def chosen(x):
+        return mr.cond(x > 0, lambda: 6 // (x - 1), lambda: x)  # cond  # branch
+
+    message = error_of(Dataset.range(2).map(chosen))
+    assert f"floor_div ({FILE}:{line_with('branch')}): " in message
+
+
+def test_an_assertion_has_its_line():
+    def checked(x):
+        mr.debugging.assert_less(x, np.int64(1))  # assertion
+        return x
+
+    ds = Dataset.range(2).map(checked)
+    assert f"element 1: assert ({FILE}:{line_with('assertion')}): " in error_of(ds)
+
+
+def test_what_the_package_adds_has_the_line_of_the_call():
+    ds = (
+        Dataset.range(2)
+        .map(lambda x: mr.fill([x + 1], x))
+        .bucket_by_sequence_length(lambda x: mr.size(x) // (mr.size(x) - 2), [3], [1, 1])  # bucket
+    )
+    found = re.findall(rf"\({FILE}:([0-9]+)\)", error_of(ds))
+    assert found == [str(line_with("bucket"))]
+    tensors = Dataset.from_tensor_slices([[1, 2], [0, 1]])
+    ds = tensors.map(lambda x: mr.io.decode_raw(mr.as_string(x[0]), mr.int32))  # raw
+    assert f"({FILE}:{line_with('raw')}): " in error_of(ds)
+
+
+def test_arguments_that_are_known_late_have_the_line_of_their_operator():
+    ds = Dataset.range(1).flat_map(lambda n: Dataset.range(3).batch(n))  # batch
+    assert f"batch (step 2, {FILE}:{line_with('batch')}): argument 'batch_size' is 0" in error_of(
+        ds
+    )
+
+
+# ---- wherever the program comes from ----
+
+
+@pytest.mark.parametrize(
+    ("filename", "shown"),
+    [
+        ("/home/somebody/project/train.py", "project/train.py"),
+        ("project/train.py", "project/train.py"),
+        ("train.py", "train.py"),
+        ("/train.py", "train.py"),
+        ("<stdin>", "<stdin>"),
+        ("<string>", "<string>"),
+        ("<ipython-input-3-d2f3a1>", "<ipython-input-3-d2f3a1>"),
+        ("/tmp/ipykernel_71/2957.py", "ipykernel_71/2957.py"),
+        ("/a/b\n\x1b[2J/\udce4.py", "b??[2J/?.py"),
+        ("/a/größe/lauf.py", "größe/lauf.py"),
+        ("", "?"),
+    ],
+)
+def test_names_of_files_are_shown_by_their_last_parts(filename, shown):
+    message = error_of(run("\n\n" + ONE_LINE, filename))
+    assert message.count(f"{shown}:3)") == 2, message
+    assert "/home" not in message and len(message.splitlines()) == 1
+
+
+def test_long_names_of_files_keep_their_end():
+    message = error_of(run(ONE_LINE, "/a/" + 50 * "directory" + "/" + 30 * "é" + "train.py"))
+    assert message.count("éétrain.py:1)") == 2
+    assert "integer division by zero" in message and len(message.encode()) < 248
+
+
+def test_programs_of_other_kinds(tmp_path):
+    source = (
+        "import millrace as mr\n"
+        "try: list(mr.Dataset.range(2).map(lambda x: 3 // (x - 1)))\n"
+        "except mr.errors.MillraceError as e: print(e.message)\n"
+    )
+    (tmp_path / "program.py").write_text(source)
+    (tmp_path / "module.py").write_text(source)
+    want = "map (step 2, {0}:2), element 1: floor_div ({0}:2): integer division by zero\n"
+    for arguments, text, shown in (
+        (["-c", source], "", "<string>"),
+        ([], source, "<stdin>"),
+        (["program.py"], "", f"{tmp_path.name}/program.py"),
+        (["-m", "module"], "", f"{tmp_path.name}/module.py"),
+    ):
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            input=text,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=os.environ,
+        )
+        assert (done.stdout, done.stderr) == (want.format(shown), "")
+
+
+# ---- errors while a pipeline is built ----
+
+
+def test_errors_of_building_come_at_the_line():
+    def wrong(x):
+        y = mr.as_string(x)
+        return y + x  # wrong
+
+    ds = Dataset.range(2)
+    nested = lambda: ds.flat_map(lambda n: Dataset.range(n).map(wrong))
+    for build, mark in (
+        (lambda: ds.map(wrong), "wrong"),
+        (nested, "wrong"),
+        (lambda: ds.map(lambda x: mr.map_fn(wrong, mr.stack([x, x]))), "wrong"),
+        (lambda: ds.map(lambda x: mr.cond(x > 0, lambda: wrong(x), lambda: x)), "wrong"),
+        (lambda: ds.map(lambda x: mr.reshape(x, [2, 3])), None),
+        (lambda: ds.batch(0), None),
+    ):
+        with pytest.raises((ValueError, TypeError)) as raised:
+            build()
+        lines = [f.lineno for f in traceback.extract_tb(raised.tb) if f.filename == __file__]
+        want = {line_with(mark)} if mark else {n for *_, n in build.__code__.co_lines()}
+        assert lines[-1] in want
