@@ -27,7 +27,7 @@ endfunction()
 if(TARGET millrace_shared AND TARGET millrace AND NOT MR_SANITIZE MATCHES "thread")
   mr_pytest(e2e_compat ${CMAKE_SOURCE_DIR}/tests/compat)
   mr_pytest(e2e_local ${MR_TEST_DIR}/test_ffi.py ${MR_TEST_DIR}/test_tensors.py ${MR_TEST_DIR}/test_datasets.py
-    ${MR_TEST_DIR}/test_operators.py ${MR_TEST_DIR}/test_text.py ${MR_TEST_DIR}/test_iterators.py ${MR_TEST_DIR}/test_memory.py ${MR_TEST_DIR}/test_element_errors.py ${MR_TEST_DIR}/test_orders.py ${MR_TEST_DIR}/test_files.py)
+    ${MR_TEST_DIR}/test_operators.py ${MR_TEST_DIR}/test_text.py ${MR_TEST_DIR}/test_iterators.py ${MR_TEST_DIR}/test_memory.py ${MR_TEST_DIR}/test_element_errors.py ${MR_TEST_DIR}/test_orders.py ${MR_TEST_DIR}/test_files.py ${MR_TEST_DIR}/test_table_files.py)
   mr_pytest(e2e_random_pipelines ${MR_TEST_DIR}/test_random_pipelines.py)
   mr_pytest(e2e_random_failures ${MR_TEST_DIR}/test_random_failures.py)
   foreach(area basics definitions jobs failures losses retention operators sharing)
