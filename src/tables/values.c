@@ -4,6 +4,8 @@
 #include "tables/delta.h"
 #include "tables/table.h"
 
+#define SHORT 16u /* bytes of a string that is copied as a whole, with what is behind it */
+
 static int too_few(mr_error *err)
 {
     return mr_table_damaged(err, "a page has fewer values than it should have");
@@ -26,6 +28,7 @@ int mr_dictionary_read(struct mr_dictionary *d, struct mr_physical_type type, co
     MR_TRY(mr_sink_reserve(&d->values, n, err));
     if (bytes) {
         MR_TRY(mr_values_bytes(&v, &d->values, n, err));
+        MR_TRY(mr_sink_reserve_bytes(&d->values, SHORT, err)); /* behind the last, for put() */
     } else {
         MR_TRY(mr_values_fixed(&v, d->values.data, n, err));
     }
@@ -316,37 +319,89 @@ int mr_values_fixed(struct mr_values *v, void *to, size_t n, mr_error *err)
 
 /* ---- strings ---- */
 
-static int append(struct mr_sink *to, const void *p, size_t size, mr_error *err)
+/* Room for @size more bytes, and for SHORT behind them, which copies of short strings may touch. */
+static int reserve(struct mr_sink *to, uint64_t size, mr_error *err)
 {
-    MR_TRY(mr_sink_reserve_bytes(to, size, err));
-    int64_t end = to->offsets[to->n];
-    if (size > 0) {
+    return mr_sink_reserve_bytes(to, (size_t)size + SHORT, err);
+}
+
+/* There is room; @slack: behind the string lie SHORT bytes that may be read, too. */
+static void put(struct mr_sink *to, size_t i, const unsigned char *p, size_t size, bool slack)
+{
+    int64_t end = to->offsets[i];
+
+    if (slack && size <= SHORT) {
+        memcpy(to->data + end, p, SHORT);
+    } else if (size > 0) {
         memcpy(to->data + end, p, size);
     }
-    to->offsets[to->n + 1] = end + (int64_t)size;
+    to->offsets[i + 1] = end + (int64_t)size;
+}
+
+static int append(struct mr_sink *to, const void *p, size_t size, mr_error *err)
+{
+    MR_TRY(reserve(to, size, err));
+    put(to, to->n, p, size, false);
     mr_sink_add_valid(to, 1);
     return MR_OK;
 }
 
+/* The length of the next string, which the page has; SIZE_MAX: it has not. */
+static size_t plain_length(const unsigned char *at, const unsigned char *end)
+{
+    size_t left = (size_t)(end - at);
+
+    return left < 4 || mr_load32(at) > left - 4 ? SIZE_MAX : mr_load32(at);
+}
+
 static int plain_bytes(struct mr_values *v, struct mr_sink *to, size_t n, mr_error *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        size_t left = (size_t)(v->end - v->at);
+    const unsigned char *at = v->at;
+    uint64_t total = 0;
 
-        if (left < 4 || mr_load32(v->at) > left - 4) {
+    for (size_t i = 0; i < n; i++) {
+        size_t size = plain_length(at, v->end);
+
+        if (size == SIZE_MAX) {
             return mr_table_damaged(err, "a string is longer than its page");
         }
+        total += size;
+        at += 4 + size;
+    }
+    MR_TRY(reserve(to, total, err));
+    for (size_t i = 0; i < n; i++) {
         size_t size = mr_load32(v->at);
-        MR_TRY(append(to, v->at + 4, size, err));
+
+        put(to, to->n + i, v->at + 4, size, v->end - v->at >= (ptrdiff_t)(4 + SHORT));
         v->at += 4 + size;
     }
+    mr_sink_add_valid(to, n);
+    return MR_OK;
+}
+
+/* Strings buf[0], buf[1], ... of the dictionary; *@repeated: all are buf[0]. */
+static int strings_of_dictionary(const struct mr_sink *from, const uint32_t *buf, uint32_t n,
+                                 bool repeated, struct mr_sink *to, mr_error *err)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t *at = from->offsets + buf[repeated ? 0 : i];
+
+        total += (uint64_t)(at[1] - at[0]);
+    }
+    MR_TRY(reserve(to, total, err));
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t *at = from->offsets + buf[repeated ? 0 : i];
+
+        put(to, to->n + i, from->data + at[0], (size_t)(at[1] - at[0]), true);
+    }
+    mr_sink_add_valid(to, n);
     return MR_OK;
 }
 
 static int bytes_of_dictionary(struct mr_values *v, struct mr_sink *to, size_t n, mr_error *err)
 {
-    const struct mr_sink *from = &v->dictionary->values;
-
     while (n > 0) {
         uint32_t buf[MR_RLE_CHUNK];
         bool repeated = false;
@@ -355,12 +410,7 @@ static int bytes_of_dictionary(struct mr_values *v, struct mr_sink *to, size_t n
         if (got == 0) {
             return mr_table_damaged(err, "an index that the dictionary does not have");
         }
-        for (uint32_t i = 0; i < got; i++) {
-            const int64_t *at = from->offsets + buf[repeated ? 0 : i];
-
-            MR_TRY(append(to, from->data != NULL ? from->data + at[0] : NULL,
-                          (size_t)(at[1] - at[0]), err));
-        }
+        MR_TRY(strings_of_dictionary(&v->dictionary->values, buf, got, repeated, to, err));
         n -= got;
     }
     return MR_OK;
