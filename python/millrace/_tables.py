@@ -206,3 +206,56 @@ def ParquetDataset(
     return _table_dataset(
         "parquet", "ParquetDataset", filenames, columns, defaults, element_spec, split_files
     )
+
+
+def ArrowDataset(
+    filenames: Any,
+    columns: Sequence[str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    element_spec: Mapping[str, Any] | None = None,
+    split_files: bool = True,
+) -> Dataset:
+    """Read the rows of Arrow IPC files (Feather V2) or streams.
+
+    The record batches are the splits that a service hands out under DYNAMIC sharding.
+
+    Parameters
+    ----------
+    filenames : str, path, sequence of them, tensor or Dataset of names
+        They are read one after the other.
+    columns : sequence of str, optional
+        The columns that are read; others cost nothing. By default all.
+    defaults : dict, optional
+        What stands for null, by column: a scalar. In a column without one null is an error.
+    element_spec : dict, optional
+        What the columns are, by name: a `TensorSpec`, or a dtype of scalars. By default the first
+        file is looked at, here and now; so it is needed where the names are tensors.
+    split_files : bool, default True
+        Whether record batches are splits, for which all files are looked at, here and now. False:
+        files are.
+
+    Returns
+    -------
+    Dataset
+        Of dicts of scalars, by column. Columns of lists are vectors.
+
+    Raises
+    ------
+    ValueError
+        There is no such column, or it is of a kind that is not read.
+    NotFoundError, DataLossError
+        A file is missing, or damaged.
+    InvalidArgumentError
+        When it is read: a value is null. The error names file, record batch, row and column.
+
+    Examples
+    --------
+    >>> ds = mr.experimental.ArrowDataset("example.arrow", ["id", "name"], {"name": "?"})
+    >>> for row in ds.take(2):
+    ...     print(row)
+    {'id': 0, 'name': b'row 0'}
+    {'id': 1, 'name': b'?'}
+    """
+    return _table_dataset(
+        "arrow", "ArrowDataset", filenames, columns, defaults, element_spec, split_files
+    )

@@ -249,7 +249,9 @@ static int describe(const struct mr_table *t, char **ret, mr_error *err)
 int mr_table_describe(const char *format, const char *path, char **ret, mr_error *err)
 {
     MR_AUTO(mr_table_file_close) struct mr_table_file *f = NULL;
-    const struct mr_table_format *found = strcmp(format, "parquet") == 0 ? &mr_table_parquet : NULL;
+    const struct mr_table_format *found = strcmp(format, "parquet") == 0 ? &mr_table_parquet
+                                          : strcmp(format, "arrow") == 0 ? &mr_table_arrow
+                                                                         : NULL;
 
     if (found == NULL) {
         return mr_error_set(err, MR_EINVAL, "'%s' is not a format of tables", MR_SHOWN(format));

@@ -160,6 +160,10 @@ static void release_array(struct ArrowArray *a)
         }
         mr_free(parts->children[i]);
     }
+    if (a->dictionary != NULL) {
+        a->dictionary->release(a->dictionary);
+        mr_free(a->dictionary);
+    }
     for (int64_t i = 0; i < a->n_buffers; i++) {
         mr_free((void *)(uintptr_t)parts->buffers[i]);
     }

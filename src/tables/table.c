@@ -118,6 +118,9 @@ int mr_table_begin(struct mr_table *t, uint32_t group, int64_t row, const uint32
                                 group);
     }
     MR_TRY_WRAP(t->format->begin(t, err), err, "%s %u", t->format->group, group);
+    if (t->format->seeks) {
+        t->row = row;
+    }
     MR_TRY_WRAP(pass_rows(t, row, err), err, "%s %u", t->format->group, group);
     return MR_OK;
 }

@@ -35,6 +35,7 @@ struct mr_table_format {
     int (*begin)(struct mr_table *t, mr_error *err);
     int (*next)(struct mr_table *t, uint32_t rows, struct ArrowArray *ret, mr_error *err);
     void (*close)(struct mr_table *t);
+    bool seeks; /* next() reads from any `row`; else they are read one behind the other */
 };
 
 struct mr_table_group {

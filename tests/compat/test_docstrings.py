@@ -101,7 +101,8 @@ def test_classes_show_how_they_are_used(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shutil.copy(TABLES / "example.parquet", tmp_path)
+    for kind in ("parquet", "arrow"):
+        shutil.copy(TABLES / f"example.{kind}", tmp_path)
     if not np.__version__.startswith("1."):
         np.set_printoptions(legacy="1.25")
     module = importlib.import_module(name)

@@ -10,8 +10,15 @@ import pytest
 import millrace as mr
 
 TABLES = pathlib.Path(__file__).parents[1] / "support" / "tables"
-FILES = sorted(p for p in TABLES.glob("*.parquet") if p.stem != "kinds")
+FILES = sorted(
+    p for p in TABLES.iterdir() if p.suffix in (".parquet", ".arrow") and p.stem != "kinds"
+)
 Parquet = mr.experimental.ParquetDataset
+Arrow = mr.experimental.ArrowDataset
+
+
+def rows_of(path, *args, **kwargs):
+    return (Arrow if path.suffix == ".arrow" else Parquet)(path, *args, **kwargs)
 
 
 def expected(path, name, dtype, default):
@@ -39,11 +46,11 @@ def as_python(value):
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_column_is_what_was_written(path):
-    specs = Parquet(path).element_spec
+    specs = rows_of(path).element_spec
     defaults = {name: default_of(spec) for name, spec in specs.items()}
-    rows = list(Parquet(path, defaults=defaults))
+    rows = list(rows_of(path, defaults=defaults))
     for name, spec in specs.items():
         want = expected(path, name, spec.dtype, as_python(defaults[name]))
         if spec.shape.rank == 1:
@@ -124,6 +131,17 @@ def test_columns_that_are_not_read():
         Parquet(path)
 
 
+def test_columns_of_arrow_that_are_not_read():
+    path = TABLES / "kinds.arrow"
+    rows = list(Arrow(path, ["id", "after"]))
+    assert [r["after"].tolist() for r in rows] == [[1, 2], [3, 4]]
+    assert Arrow(path, ["after"]).element_spec == {"after": mr.TensorSpec([2], mr.int16)}
+    assert next(iter(Arrow(path, ["after"]).batch(2)))["after"].shape == (2, 2)
+    for name, kind in [("struct", "structs"), ("map", "maps"), ("view", "string views")]:
+        with pytest.raises(ValueError, match=f"kinds.arrow', column '{name}' is .*{kind}"):
+            Arrow(path, [name])
+
+
 def test_arguments():
     path = TABLES / "example.parquet"
     with pytest.raises(ValueError, match="has no column 'nix': there are .'id', 'name'"):
@@ -182,12 +200,39 @@ def test_what_is_no_parquet_file(tmp_path):
             Parquet(path)
 
 
+def test_what_is_no_arrow_file(tmp_path):
+    path = tmp_path / "a.arrow"
+    whole = (TABLES / "example.arrow").read_bytes()
+    for bytes_, why in [
+        (b"", "no schema"),
+        (b"text, and more of it, and more", "the head of a message"),
+        (whole[:-1], "does not end as"),
+        (whole[:-40] + b"\xff" * 30 + whole[-10:], "damaged"),
+        (whole[: len(whole) // 2] + b"ARROW1", "does not end as"),
+    ]:
+        path.write_bytes(bytes_)
+        with pytest.raises(mr.errors.DataLossError, match=why):
+            Arrow(path)
+
+
+def test_a_damaged_record_batch_leaves_the_next_one(tmp_path):
+    path = tmp_path / "damaged.arrow"
+    whole = (TABLES / "example.arrow").read_bytes()
+    at = whole.index(b"row 0")  # the offsets of the strings are before them
+    path.write_bytes(whole[: at - 20] + b"\xff" * 20 + whole[at:])
+    got = read_past_errors(Arrow(path, ["id", "name"], {"name": "?"}))
+    assert "damaged.arrow': record batch 0: column 'name': " in got[0]
+    assert [int(g["id"]) for g in got[1:]] == [4, 5]
+
+
 @pytest.mark.parametrize("split", [True, False])
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
 @pytest.mark.parametrize("cut", [0, 1, 3, 4, 5, 6, 11, 12])
-def test_positions(cut, split):
+def test_positions(cut, kind, split):
     def make():
-        paths = [TABLES / "example.parquet"] * 2
-        return Parquet(paths, ["id", "name"], {"name": "?"}, split_files=split)
+        paths = [TABLES / f"example.{kind}"] * 2
+        dataset = Arrow if kind == "arrow" else Parquet
+        return dataset(paths, ["id", "name"], {"name": "?"}, split_files=split)
 
     everything = [(int(r["id"]), r["name"]) for r in make()]
     it = iter(make())

@@ -152,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     uint64_t used = mr_memory_used(memory);
     mr_memory *before = mr_memory_enter(memory);
-    read_all(&mr_table_parquet, &bytes);
+    read_all(size > 0 && data[0] == 'P' ? &mr_table_parquet : &mr_table_arrow, &bytes);
     (void)mr_memory_enter(before);
     if (mr_memory_used(memory) != used) {
         abort(); /* something is left, or was released twice */

@@ -122,6 +122,11 @@ static int parquet_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     return table_open(head, &mr_table_parquet, err);
 }
 
+static int arrow_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    return table_open(head, &mr_table_arrow, err);
+}
+
 /* The next pull opens the file again. */
 static void put_back(struct table_iter *it)
 {
@@ -325,4 +330,11 @@ const struct mr_operator mr_operator_parquet = {
     .args = table_args,
     .infer = table_infer,
     .run = TABLE_RUN(parquet_open),
+};
+
+const struct mr_operator mr_operator_arrow = {
+    .name = "arrow",
+    .args = table_args,
+    .infer = table_infer,
+    .run = TABLE_RUN(arrow_open),
 };

@@ -140,6 +140,23 @@ def write(name, table, **how):
         (HERE / f"{name.partition('-')[0]}.json").write_text(text + "\n")
 
 
+def arrow(name, table, rows=None, stream=False, compression=None):
+    """As Arrow IPC."""
+    options = pa.ipc.IpcWriteOptions(compression=compression, unify_dictionaries=True)
+    new = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with new(HERE / f"{name}.arrow", table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=rows)
+
+
+def arrow_kinds():
+    """What Parquet has not, or does not tell apart."""
+    return (
+        kinds()
+        .append_column("view", pa.array(["a", "longer than twelve bytes"], pa.string_view()))
+        .append_column("after", pa.array([[1, 2], [3, 4]], pa.list_(pa.int16(), 2)))
+    )
+
+
 def main():
     v2 = {"data_page_version": "2.0"}
     write("types", types(), row_group_size=8, compression="NONE")
@@ -158,6 +175,13 @@ def main():
     write("empty", types().select(["int64", "string"]).slice(0, 0))
     write("kinds", kinds())
     write("example", example(), row_group_size=4, compression="SNAPPY")
+    arrow("types", types(), rows=8)
+    arrow("types-stream-zstd", types(), rows=16, stream=True, compression="zstd")
+    arrow("lists-lz4", lists(), rows=17, compression="lz4")
+    arrow("lists-stream", lists(), stream=True)
+    arrow("empty", types().select(["int64", "string"]).slice(0, 0))
+    arrow("kinds", arrow_kinds())
+    arrow("example", example(), rows=4)
 
 
 if __name__ == "__main__":
