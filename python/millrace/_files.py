@@ -13,7 +13,7 @@ from ._graph.symbol import Symbol
 from .dataset import AUTOTUNE, Dataset, IntLike
 
 
-def _names(filenames: Any) -> Array:
+def file_names(filenames: Any) -> Array:
     """@filenames as a vector of strings, which may be empty."""
     names = as_tensor_array(paths(filenames))
     if names.size == 0:
@@ -56,7 +56,7 @@ def record_files(
     elif isinstance(filenames, Symbol):
         files = Dataset.from_tensor_slices(filenames)
     else:
-        files = Dataset.from_tensor_slices(_names(filenames))
+        files = Dataset.from_tensor_slices(file_names(filenames))
     inputs = [files] if isinstance(filenames, Dataset) else []
     if num_parallel_reads is None:
         return files.flat_map(one_file)._named(f"{op}_files", inputs)

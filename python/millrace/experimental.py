@@ -9,6 +9,7 @@ from ._base.hints import missing_name as _missing_name
 from ._csv import CsvDataset as CsvDataset, make_csv_dataset as make_csv_dataset
 from .dataset import AUTOTUNE as AUTOTUNE, INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from .dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY, Dataset, IntLike
+from ._tables import ArrowDataset as ArrowDataset, ParquetDataset as ParquetDataset
 from .dtypes import DTypeLike
 from .options import (
     AutoShardPolicy as AutoShardPolicy,
@@ -22,6 +23,7 @@ from .options import (
 
 __all__ = [
     "AUTOTUNE",
+    "ArrowDataset",
     "AutoShardPolicy",
     "AutotuneAlgorithm",
     "AutotuneOptions",
@@ -31,6 +33,7 @@ __all__ = [
     "ExternalStatePolicy",
     "INFINITE_CARDINALITY",
     "OptimizationOptions",
+    "ParquetDataset",
     "ThreadingOptions",
     "UNKNOWN_CARDINALITY",
     "bucket_by_sequence_length",

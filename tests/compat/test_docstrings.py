@@ -4,8 +4,10 @@ import doctest
 import enum
 import importlib
 import inspect
+import pathlib
 import pkgutil
 import re
+import shutil
 from typing import NoReturn
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import millrace as mr
 from test_names import ENTRIES, resolve
 
+TABLES = pathlib.Path(__file__).parents[1] / "support" / "tables"
 MODULES = sorted(
     {"millrace", *(m.name for m in pkgutil.walk_packages(mr.__path__, "millrace."))}
     - {"millrace.__main__"}
@@ -98,6 +101,8 @@ def test_classes_show_how_they_are_used(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    for kind in ("parquet", "arrow"):
+        shutil.copy(TABLES / f"example.{kind}", tmp_path)
     if not np.__version__.startswith("1."):
         np.set_printoptions(legacy="1.25")
     module = importlib.import_module(name)

@@ -6,6 +6,7 @@ names that it takes for granted.
 import itertools
 import pathlib
 import re
+import shutil
 import types
 
 import pytest
@@ -54,12 +55,14 @@ def service(tmp_path, monkeypatch):
         ("docs/use/pipelines.md", 5),
         ("docs/use/service.md", 2),
         ("docs/use/sharing.md", 2),
-        ("docs/use/tables.md", 4),
+        ("docs/use/tables.md", 7),
         ("docs/use/coordinated-reads.md", 2),
     ],
 )
 def test_examples_run(page, count, service, tmp_path):
     (tmp_path / "vocab.txt").write_text("a\nstitch\nin\n")
+    for kind in ("parquet", "arrow"):
+        shutil.copy(ROOT / f"tests/support/tables/example.{kind}", tmp_path)
     (tmp_path / "text.txt").write_text("a stitch in time\n" * 256)
     images = mr.Dataset.range(1000)
     names = {

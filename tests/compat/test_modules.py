@@ -38,7 +38,7 @@ LAYERS = [
     ["_datasets"],
     ["dataset"],
     ["_files", "_service"],
-    ["_csv"],
+    ["_csv", "_tables"],
     ["service"],
     ["experimental"],
     ["__init__"],

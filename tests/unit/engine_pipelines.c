@@ -358,6 +358,54 @@ static mr_dataset *p_tfrecord(void)
     return records_of("GZIP");
 }
 
+/* Columns "ints" (lists) and "row" of a file with three row groups. @defaults: null is -1. */
+static mr_dataset *table_of(const char *file, const struct mr_attr *group, bool defaults,
+                            mr_builder *scope)
+{
+    static const char spec[] = "[[[\"int64\",-1],[\"int64\"]],[\"*\",\"*\"]]";
+    const uint64_t offsets[] = {0, 4, 7};
+    const int64_t minus = -1;
+    const int64_t lists = 0;
+    char path[256];
+    struct mr_column names = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "intsrow"};
+    struct mr_column value = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = &minus};
+    mr_block *columns = NULL;
+    mr_block *instead = NULL;
+
+    (void)snprintf(path, sizeof path, "%s/%s", MR_TABLES, file);
+    CHECK_OK(mr_block_new(2, &names, 1, &columns, e));
+    CHECK_OK(mr_block_new(1, &value, 1, &instead, e));
+    struct mr_attr attrs[] = {
+        TEXT_ATTR("filename", path),
+        TEXT_ATTR("spec", spec),
+        {.name = "columns", .kind = MR_ATTR_STRINGS, .block = columns},
+        *group,
+        {.name = "defaults", .kind = MR_ATTR_BLOCK, .block = instead},
+        {.name = "defaulted", .kind = MR_ATTR_INTS, .ints = &lists, .count = 1},
+    };
+    mr_dataset *ds = make("parquet", NULL, NULL, attrs, defaults ? 6 : 4, scope);
+    mr_block_unref(columns);
+    mr_block_unref(instead);
+    return ds;
+}
+
+static mr_dataset *p_parquet(void)
+{
+    mr_dataset *ds = make_range(0, 3, 1);
+    mr_builder *b = begin_for(ds, NULL);
+    mr_dataset *inner = table_of("lists.parquet", &VALUE_ATTR("first_group", 0), true, b);
+
+    return make_with_function("interleave", ds, finish_dataset(b, inner),
+                              ATTRS(INT_ATTR("cycle_length", 2)));
+}
+
+/* One row in five is null, and one has a null in its list. */
+static mr_dataset *p_parquet_with_nulls(void)
+{
+    return table_of("lists.parquet", &INT_ATTR("groups", -1), false, NULL);
+}
+
 static mr_dataset *lines_of(const char *op)
 {
     const char *const names[2] = {text_path[0], text_path[1]};
@@ -450,6 +498,8 @@ const struct pipeline basic_pipelines[] = {
     {.name = "nested functions", .make = p_nested},
     {.name = "slices of a value", .make = p_slices_of_value},
     {.name = "tfrecord", .make = p_tfrecord},
+    {.name = "parquet", .make = p_parquet},
+    {.name = "parquet with nulls", .make = p_parquet_with_nulls},
     {.name = "text_line", .make = p_text_line},
     {.name = "csv_record", .make = p_csv_record},
     {.name = "fixed_length_record", .make = p_fixed_length_record},

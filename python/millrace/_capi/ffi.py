@@ -194,6 +194,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "mr_tfrecord_writer_write": (c_int, [_P, c_char_p, c_size_t, _ERR]),
     "mr_tfrecord_writer_flush": (c_int, [_P, _ERR]),
     "mr_tfrecord_writer_close": (c_int, [_P, _ERR]),
+    # table.h
+    "mr_table_describe": (c_int, [c_char_p, c_char_p, _PP, _ERR]),
     # dataset.h
     "mr_dataset_apply": (
         c_int,

@@ -1,0 +1,95 @@
+#include "tables/rle.h"
+
+#include "tables/bits.h"
+
+bool mr_rle_begin(struct mr_rle *r, const void *p, size_t n, unsigned width)
+{
+    *r = (struct mr_rle){.at = p, .end = (const unsigned char *)p + n, .width = width};
+    return width <= 32;
+}
+
+static bool head(struct mr_rle *r, uint32_t *ret)
+{
+    uint64_t v = 0;
+
+    for (unsigned shift = 0; shift < 35 && r->at < r->end; shift += 7) {
+        uint8_t b = *r->at++;
+
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (b < 0x80) {
+            *ret = (uint32_t)v;
+            return v <= UINT32_MAX;
+        }
+    }
+    return false;
+}
+
+/* The next run that has a value. The last groups of packed values may be cut short: there are as
+ * many as there are bytes for. */
+static bool next_run(struct mr_rle *r)
+{
+    while (r->repeats == 0 && r->packed == 0) {
+        uint32_t h = 0;
+        size_t bytes = (r->width + 7) / 8;
+
+        if (r->at == r->end || !head(r, &h)) {
+            return false;
+        }
+        size_t left = (size_t)(r->end - r->at);
+        if ((h & 1) == 0) {
+            if (left < bytes) {
+                return false;
+            }
+            r->repeats = h >> 1;
+            r->value = (uint32_t)mr_load_some(r->at, bytes);
+            r->at += bytes;
+            continue;
+        }
+        uint64_t size = (uint64_t)(h >> 1) * r->width;
+        uint64_t there = size < left ? size : left;
+
+        r->packed = r->width == 0 ? (uint64_t)(h >> 1) * 8 : there * 8 / r->width;
+        r->packed_next = 0;
+        r->packed_at = r->at;
+        r->at += there;
+    }
+    return true;
+}
+
+static void unpack(struct mr_rle *r, uint32_t *to, uint32_t n)
+{
+    const unsigned char *p = r->packed_at;
+    size_t size = (size_t)(r->at - p);
+    uint64_t mask = (UINT64_C(1) << r->width) - 1;
+    uint64_t bit = r->packed_next * r->width;
+    uint32_t i = 0;
+
+    for (; i < n && bit / 8 + 8 <= size; i++, bit += r->width) {
+        to[i] = (uint32_t)(mr_load64(p + bit / 8) >> (bit % 8) & mask);
+    }
+    for (; i < n; i++, bit += r->width) {
+        to[i] = (uint32_t)(mr_load_some(p + bit / 8, size - bit / 8) >> (bit % 8) & mask);
+    }
+}
+
+uint32_t mr_rle_next(struct mr_rle *r, uint32_t most, uint32_t buf[MR_RLE_CHUNK], bool *repeated)
+{
+    if (most == 0 || !next_run(r)) {
+        return 0;
+    }
+    *repeated = r->repeats > 0;
+    if (r->repeats > 0) {
+        uint32_t n = MR_MIN(most, r->repeats);
+
+        r->repeats -= n;
+        buf[0] = r->value;
+        return n;
+    }
+    uint32_t n = MR_MIN(most, MR_RLE_CHUNK);
+
+    n = r->packed < n ? (uint32_t)r->packed : n;
+    unpack(r, buf, n);
+    r->packed -= n;
+    r->packed_next += n;
+    return n;
+}
