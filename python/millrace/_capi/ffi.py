@@ -240,6 +240,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "mr_iterator_next_block": (c_int, [_P, c_uint32, c_int, _PP, _ERR]),
     "mr_iterator_losses": (c_int, [_P, POINTER(Losses), _ERR]),
     "mr_iterator_skipped": (c_int, [_P, POINTER(c_uint64), _ERR]),
+    "mr_iterator_ignored_errors": (c_int, [_P, POINTER(c_uint64), _ERR]),
     "mr_iterator_round": (c_int, [_P, POINTER(c_uint64), _ERR]),
     "mr_iterator_give_back": (None, [_P, c_uint64]),
     "mr_iterator_cancel": (None, [_P]),
