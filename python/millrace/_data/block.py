@@ -164,6 +164,14 @@ def _to_bytes(value: Any) -> bytes:
     )
 
 
+def _strings_of(values: list[Any]) -> list[bytes]:
+    """@values as bytes, without a step of the interpreter for each."""
+    kinds = set(map(type, values))
+    if kinds <= {bytes}:
+        return values
+    return list(map(str.encode, values)) if kinds == {str} else list(map(_to_bytes, values))
+
+
 def as_tensor_array(value: Any) -> Array:
     """
     @value as a NumPy array with TensorFlow's dtypes: Python integers are int32 (int64 where they do
@@ -178,10 +186,7 @@ def as_tensor_array(value: Any) -> Array:
     else:
         array = np.asarray(value) if not literal else _from_literal(value)
     if array.dtype.kind in "SUO":
-        flat = array.reshape(-1)
-        out: Array = np.empty(len(flat), object)
-        out[:] = [_to_bytes(v) for v in flat.tolist()]
-        return out.reshape(array.shape)
+        return object_array(_strings_of(array.reshape(-1).tolist()), array.shape)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     as_dtype(array.dtype)  # refuse complex, datetime, ...
@@ -225,13 +230,33 @@ def _from_literal(value: Any) -> Array:
     return array
 
 
+def _point_at(column: _ffi.Column, array: Array) -> list[Any]:
+    """@column's values are @array's; what holds them until mr_block_new() has copied them."""
+    if array.dtype.kind != "O":
+        array = np.ascontiguousarray(array)
+        column.data = array.ctypes.data
+        return [array]
+    values = array.reshape(-1).tolist()
+    offsets = np.zeros(len(values) + 1, np.uint64)
+    np.cumsum(np.fromiter(map(len, values), np.uint64, len(values)), out=offsets[1:])
+    heap = ctypes.create_string_buffer(b"".join(values))
+    column.offsets, column.data = offsets.ctypes.data, ctypes.addressof(heap)
+    return [offsets, heap]
+
+
+def _new_block(rows: int, table: ctypes.Array[_ffi.Column], columns: int) -> _ffi.ConstantHandle:
+    ret, err = ctypes.c_void_p(), _ffi.Error()
+    check(lib.mr_block_new(rows, table, columns, byref(ret), byref(err)), err)
+    return _ffi.ConstantHandle(ret)
+
+
 def new_block(rows: int, arrays: Sequence[Array], per_row: bool = False) -> _ffi.ConstantHandle:
     """
     A block of constants: with @per_row row r of column k is @arrays[k][r]; otherwise one row that
     holds the arrays whole.
     """
     table = (_ffi.Column * max(1, len(arrays)))()
-    keep: list[Any] = []  # what the table points at, until mr_block_new() has copied it
+    keep: list[Any] = []
     for column, array in zip(table, arrays):
         dims = array.shape[1:] if per_row else array.shape
         if len(dims) > _ffi.RANK_MAX:
@@ -239,17 +264,26 @@ def new_block(rows: int, arrays: Sequence[Array], per_row: bool = False) -> _ffi
         column.kind, column.dtype = _ffi.COLUMN_FIXED, as_dtype(array.dtype).code
         column.rank = len(dims)
         column.dims[: len(dims)] = dims
-        if array.dtype.kind == "O":
-            values = array.reshape(-1).tolist()
-            offsets = np.zeros(len(values) + 1, np.uint64)
-            np.cumsum([len(v) for v in values], out=offsets[1:])
-            heap = ctypes.create_string_buffer(b"".join(values))
-            column.offsets, column.data = offsets.ctypes.data, ctypes.addressof(heap)
-            keep += [offsets, heap]
-        else:
-            array = np.ascontiguousarray(array)
-            column.data = array.ctypes.data
-            keep.append(array)
-    ret, err = ctypes.c_void_p(), _ffi.Error()
-    check(lib.mr_block_new(rows, table, len(arrays), byref(ret), byref(err)), err)
-    return _ffi.ConstantHandle(ret)
+        keep += _point_at(column, array)
+    return _new_block(rows, table, len(arrays))
+
+
+def new_var_block(columns: Sequence[Sequence[Array]]) -> _ffi.ConstantHandle:
+    """
+    A block of constants whose rows have shapes of their own: row r of column k is @columns[k][r].
+    The arrays of a column have one dtype and one rank; there is at least one row.
+    """
+    table = (_ffi.Column * max(1, len(columns)))()
+    keep: list[Any] = []
+    for column, arrays in zip(table, columns):
+        rank = arrays[0].ndim
+        if rank > _ffi.RANK_MAX:
+            raise ValueError(f"rank {rank} is above the limit of {_ffi.RANK_MAX}")
+        dims = np.array([array.shape for array in arrays], np.int64)
+        starts = np.zeros(len(arrays) + 1, np.uint64)
+        np.cumsum([array.size for array in arrays], out=starts[1:])
+        column.kind, column.dtype = _ffi.COLUMN_VAR, as_dtype(arrays[0].dtype).code
+        column.rank, column.row_dims, column.starts = rank, dims.ctypes.data, starts.ctypes.data
+        keep += [dims, starts]
+        keep += _point_at(column, np.concatenate([array.reshape(-1) for array in arrays]))
+    return _new_block(len(columns[0]), table, len(columns))

@@ -63,8 +63,8 @@ static int assert_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
     MR_AUTO(mr_block_unref) mr_block *block = NULL;
     bool full = is_full(it);
     uint64_t left = full || it->expected < 0 ? 1 : (uint64_t)it->expected - it->seen;
-    struct mr_pull below = mr_pull_rows(pull, it->expected < 0 ? pull->rows
-                                                               : MR_MIN(left, pull->rows));
+    struct mr_pull below =
+        mr_pull_rows(pull, it->expected < 0 ? pull->rows : MR_MIN(left, pull->rows));
     int rc = mr_op_pull(head->input, &below, &block, err);
 
     if (rc == MR_END) {
@@ -84,8 +84,8 @@ static int assert_state(struct mr_op_iter *head, struct mr_state *s, mr_error *e
 {
     struct assert_iter *it = (struct assert_iter *)head;
 
-    return mr_state_bounded(s, &it->seen,
-                            it->expected < 0 ? UINT64_MAX : (uint64_t)it->expected, err);
+    return mr_state_bounded(s, &it->seen, it->expected < 0 ? UINT64_MAX : (uint64_t)it->expected,
+                            err);
 }
 
 const struct mr_operator mr_operator_assert_cardinality = {
@@ -94,6 +94,6 @@ const struct mr_operator mr_operator_assert_cardinality = {
     .rate = MR_RATE_ONE,
     .args = MR_ARGS(MR_INT("cardinality", MR_CARDINALITY_INFINITE, INT64_MAX)),
     .infer = assert_infer,
-    .run = MR_RUN(struct assert_iter, .open = assert_open, .pull = assert_pull,
-                  .state = assert_state),
+    .run =
+        MR_RUN(struct assert_iter, .open = assert_open, .pull = assert_pull, .state = assert_state),
 };

@@ -419,8 +419,8 @@ const struct mr_operator mr_operator_padded_batch = {
 const struct mr_operator mr_operator_rebatch = {
     .name = "rebatch",
     .inputs = 1,
-    .args = MR_ARGS(MR_ARG("sizes", MR_ATTR_INTS, MR_ARG_CONSTANT),
-                    MR_OPTIONAL_BOOL("drop_remainder")),
+    .args =
+        MR_ARGS(MR_ARG("sizes", MR_ATTR_INTS, MR_ARG_CONSTANT), MR_OPTIONAL_BOOL("drop_remainder")),
     .infer = rebatch_infer,
     .run = MR_RUN(struct batch_iter, .open = rebatch_open, .pull = batch_pull, .state = batch_state,
                   .close = batch_close),
