@@ -54,6 +54,8 @@ CARDINALITY_INFINITE, CARDINALITY_UNKNOWN = -1, -2
     ATTR_VALUE,
 ) = range(1, 11)
 COLUMN_FIXED, COLUMN_VAR = 1, 2
+# Of whole files; ZSTD: Zstandard frames, which TensorFlow does not know.
+COMPRESSIONS = ("", "GZIP", "ZLIB", "ZSTD")
 
 
 class Error(Structure):
