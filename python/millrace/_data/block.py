@@ -12,6 +12,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import pathlib
+import reprlib
 from typing import Any, Iterable, Sequence, TypeAlias
 
 import numpy as np
@@ -154,22 +156,31 @@ def block_columns(block: Block) -> tuple[int, list[Iterable[Any]]]:
 # ---- making blocks from arrays ----
 
 
+short = reprlib.repr  # of what may have millions of values
+
+
 def _to_bytes(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
         return value.encode()
+    if isinstance(value, os.PathLike):
+        return os.fsencode(value)
     raise TypeError(
-        f"a string tensor is made of bytes or str, not of {type(value).__name__} " f"({value!r})"
+        f"a string tensor is made of bytes or str, not of {type(value).__name__} ({short(value)})"
     )
 
 
 def _strings_of(values: list[Any]) -> list[bytes]:
-    """@values as bytes, without a step of the interpreter for each."""
+    """@values as bytes: millions of names of files take no step of the interpreter each."""
     kinds = set(map(type, values))
     if kinds <= {bytes}:
         return values
-    return list(map(str.encode, values)) if kinds == {str} else list(map(_to_bytes, values))
+    if kinds == {str}:
+        return list(map(str.encode, values))
+    if kinds <= _PATHS:
+        return list(map(os.fsencode, values))
+    return list(map(_to_bytes, values))
 
 
 def as_tensor_array(value: Any) -> Array:
@@ -180,7 +191,7 @@ def as_tensor_array(value: Any) -> Array:
     """
     literal = not isinstance(value, (np.ndarray, np.generic)) and not hasattr(value, "__array__")
     array: Array
-    if literal and isinstance(value, (bytes, str)):
+    if literal and isinstance(value, (bytes, str, os.PathLike)):
         array = np.empty((), object)
         array[()] = value  # np.array(b"a\0") would lose the zero
     else:
@@ -193,17 +204,21 @@ def as_tensor_array(value: Any) -> Array:
     return array
 
 
+_NUMBERS = {bool, int, float}
+_PATHS = {pathlib.PosixPath, pathlib.PurePosixPath}
+
+
 def _holds_strings(value: Any) -> bool:
     while isinstance(value, (list, tuple)):
         if not value:
             return False
         value = value[0]
-    return isinstance(value, (bytes, str))
+    return isinstance(value, (bytes, str, os.PathLike))
 
 
 def _holds_arrays(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        return any(_holds_arrays(v) for v in value)
+        return not set(map(type, value)) <= _NUMBERS and any(map(_holds_arrays, value))
     return isinstance(value, (np.ndarray, np.generic))
 
 
@@ -219,7 +234,9 @@ def _from_literal(value: Any) -> Array:
                 f"a list stands for one tensor, and this one has no shape: {e}"
             ) from None
     if array.dtype.kind == "O" and not _holds_strings(value):
-        raise TypeError(f"cannot make a tensor of {type(value).__name__} ({value!r})")
+        raise TypeError(f"cannot make a tensor of {type(value).__name__} ({short(value)})")
+    if array.dtype.kind == "O":
+        return array
     if _holds_arrays(value):
         return array  # a list of arrays keeps their dtype
     if array.dtype == np.int64:
@@ -239,8 +256,8 @@ def _point_at(column: _ffi.Column, array: Array) -> list[Any]:
     values = array.reshape(-1).tolist()
     offsets = np.zeros(len(values) + 1, np.uint64)
     np.cumsum(np.fromiter(map(len, values), np.uint64, len(values)), out=offsets[1:])
-    heap = ctypes.create_string_buffer(b"".join(values))
-    column.offsets, column.data = offsets.ctypes.data, ctypes.addressof(heap)
+    heap = np.frombuffer(b"".join(values) or b"\0", np.uint8)  # no copy
+    column.offsets, column.data = offsets.ctypes.data, heap.ctypes.data
     return [offsets, heap]
 
 
