@@ -186,8 +186,7 @@ static int unpack_some(struct mr_record_file *f, unsigned char *to, size_t n, si
     if (f->damaged) {
         return mr_record_file_damaged(
             f, f->offset,
-            f->wide ? "a window of more than 8 MiB: compress the file with a level up to 19, "
-                      "without --long"
+            f->wide ? "a window of more than 8 MiB (zstd --long, or a level above 19)"
                     : "the compressed data is damaged",
             err);
     }
