@@ -180,6 +180,12 @@ def _strings_of(values: list[Any]) -> list[bytes]:
         return list(map(str.encode, values))
     if kinds <= _PATHS:
         return list(map(os.fsencode, values))
+    for i, value in enumerate(values):
+        if value is None or (isinstance(value, float) and np.isnan(value)):
+            raise TypeError(
+                f"value {i} is {value!r}, which is no string: tensors have no place for what is "
+                "missing. Fill it in (fillna of pandas), or leave the row out"
+            )
     return list(map(_to_bytes, values))
 
 
@@ -196,12 +202,31 @@ def as_tensor_array(value: Any) -> Array:
         array[()] = value  # np.array(b"a\0") would lose the zero
     else:
         array = np.asarray(value) if not literal else _from_literal(value)
+    if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
+        raise TypeError("values are masked: tensors have no place for what is missing. Fill it in")
+    if array.dtype.kind in "mM":
+        raise TypeError(
+            f"tensors have no {array.dtype}: give numbers, x.astype('int64') (in the unit of the "
+            "dtype), or text, x.astype(str)"
+        )
     if array.dtype.kind in "SUO":
         return object_array(_strings_of(array.reshape(-1).tolist()), array.shape)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     as_dtype(array.dtype)  # refuse complex, datetime, ...
     return array
+
+
+def tensor_arrays(what: str, leaves: Sequence[Any], places: Sequence[str]) -> list[Array]:
+    """as_tensor_array() of the components of one element, or of a table: errors name them."""
+    arrays = []
+    for leaf, place in zip(leaves, places):
+        try:
+            arrays.append(as_tensor_array(leaf))
+        except (TypeError, ValueError) as e:
+            at = f"component {place}: " if place else ""
+            raise type(e)(f"{what}: {at}{e}") from None
+    return arrays
 
 
 _NUMBERS = {bool, int, float}
@@ -234,6 +259,11 @@ def _from_literal(value: Any) -> Array:
                 f"a list stands for one tensor, and this one has no shape: {e}"
             ) from None
     if array.dtype.kind == "O" and not _holds_strings(value):
+        if any(v is None for v in array.reshape(-1)):
+            raise TypeError(
+                "a list of numbers holds None: tensors have no place for what is missing. Fill it "
+                "in, or leave the row out"
+            )
         raise TypeError(f"cannot make a tensor of {type(value).__name__} ({short(value)})")
     if array.dtype.kind == "O":
         return array
