@@ -560,3 +560,63 @@ def test_datasets_are_no_values():
         for make in Dataset.from_tensors, Dataset.from_tensor_slices:
             with pytest.raises(mr.errors.UnimplementedError, match="choose_from_datasets"):
                 make(value)
+
+
+# ---- options ----
+
+
+def fields_of(options):
+    """Path -> value of all options."""
+    found = {}
+    for name in dir(options):
+        if not name.startswith("_") and not callable(getattr(options, name)):
+            value = getattr(options, name)
+            if type(value).__name__.endswith("Options"):
+                found.update({f"{name}.{k}": v for k, v in fields_of(value).items()})
+            else:
+                found[name] = value
+    return found
+
+
+def test_options_have_tensorflows_fields_and_defaults():
+    fields = fields_of(mr.Options())
+    assert (
+        fields.pop("experimental_distribute.auto_shard_policy")
+        == mr.experimental.AutoShardPolicy.AUTO
+    )
+    assert set(fields.values()) == {None} and {
+        "deterministic",
+        "experimental_deterministic",
+    } <= set(fields)
+    assert sum(name.startswith("experimental_optimization.") for name in fields) == 12
+    assert "merge" in dir(mr.Options()) and "threading" in dir(mr.Options())
+    for wrong in "no_such", "threading.no_such":
+        group, name = mr.Options(), wrong.split(".")[-1]
+        group = group.threading if "." in wrong else group
+        for use in (lambda: getattr(group, name), lambda: setattr(group, name, 1)):
+            with pytest.raises(AttributeError, match="no_such"):
+                use()
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        lambda a, b: a.with_options(b.options()),
+        lambda a, b: Dataset.zip(a, b),
+        lambda a, b: a.concatenate(b),
+        lambda a, b: Dataset.choose_from_datasets([a, b], Dataset.range(1)),
+    ],
+)
+def test_options_that_are_set_later_count(join):
+    first, second = mr.Options(), mr.Options()
+    first.deterministic, second.deterministic = True, False
+    first.autotune.enabled, second.autotune.cpu_budget = True, 3
+    ds = join(Dataset.range(3).with_options(first), Dataset.range(3).with_options(second))
+    options = ds.map(lambda *x: x).options()
+    assert options.deterministic is False
+    assert options.autotune.enabled is True and options.autotune.cpu_budget == 3
+    first.deterministic = None
+    assert ds.options().deterministic is False  # a copy was taken
+    # Of a dataset that a function makes nothing is taken over.
+    inner = Dataset.range(2).flat_map(lambda x: Dataset.range(1).with_options(second))
+    assert inner.options() == mr.Options()
