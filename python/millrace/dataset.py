@@ -656,7 +656,12 @@ class Dataset(Functions, Batches, Order):
     save = absent("save", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
     snapshot = absent("snapshot", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
     from_generator = staticmethod(
-        absent("from_generator", "use from_tensor_slices, or files", "Dataset.")
+        absent(
+            "from_generator",
+            "Python functions do not run in pipelines yet. Use from_tensor_slices or "
+            "mr.experimental.from_list for what fits in memory, and files for what does not",
+            "Dataset.",
+        )
     )
     load = staticmethod(absent("load", "read TFRecord files with mr.TFRecordDataset", "Dataset."))
 
