@@ -39,6 +39,8 @@ from ._files import TextLineDataset as TextLineDataset, TFRecordDataset as TFRec
 from ._graph.tensor import Tensor as Tensor, convert_to_tensor as convert_to_tensor
 from ._ops.absent import not_built as _not_built
 from ._ops.absent import (
+    Iterator as Iterator,
+    IteratorSpec as IteratorSpec,
     numpy_function as numpy_function,
     py_function as py_function,
     while_loop as while_loop,

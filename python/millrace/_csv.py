@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from . import dtypes
-from ._files import record_files
+from ._files import TextLineDataset, record_files
 from ._ops.tables import column_default, decode_csv
 from .dataset import AUTOTUNE, Dataset, IntLike
 from .dtypes import DType
@@ -40,7 +40,7 @@ def CsvDataset(
     record_defaults : sequence of tensor_like or dtype_like
         The columns, as in `mr.io.decode_csv`: what stands for an empty field, or a dtype if there
         must be one.
-    compression_type : {None, "", "GZIP", "ZLIB"}, optional
+    compression_type : {None, "", "GZIP", "ZLIB", "ZSTD"}, optional
         None and "": not compressed.
     buffer_size : int, optional
         Bytes that are read at a time.
@@ -101,6 +101,9 @@ def _open(path: str, compression: str | None, encoding: str) -> Any:
     if compression == "ZLIB":
         with open(path, "rb") as file:
             return iter(zlib.decompress(file.read()).decode(encoding).splitlines(keepends=True))
+    if compression == "ZSTD":
+        lines = TextLineDataset(path, compression).as_numpy_iterator()
+        return (line.decode(encoding) + "\n" for line in lines)
     if compression == "GZIP":
         return gzip.open(path, "rt", encoding=encoding, newline="")
     return open(path, "rt", encoding=encoding, newline="")
@@ -257,7 +260,7 @@ def make_csv_dataset(
         Whether the order may depend on which file is faster.
     num_rows_for_inference : int, optional
         Rows that are read to find out the dtypes; None: all.
-    compression_type : {None, "", "GZIP", "ZLIB"}, optional
+    compression_type : {None, "", "GZIP", "ZLIB", "ZSTD"}, optional
         None and "": not compressed.
     ignore_errors : bool, default False
         Whether records that are damaged are left out.

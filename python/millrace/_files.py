@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ._capi.ffi import COMPRESSIONS
 from ._data.block import Array, as_tensor_array
 from ._datasets.arguments import add_bytes, add_number, paths
 from ._graph.attrs import AttrTable
@@ -33,9 +34,9 @@ def record_files(
     **sizes: Any,
 ) -> Dataset:
     """The records of @filenames, without the first @skip of each, by the operator @op."""
-    if isinstance(compression_type, str) and compression_type not in ("", "GZIP", "ZLIB"):
+    if isinstance(compression_type, str) and compression_type not in COMPRESSIONS:
         raise ValueError(
-            f'compression type {compression_type!r}: files are "", "GZIP" or ' '"ZLIB"'
+            f"compression type {compression_type!r}: files are {', '.join(map(repr, COMPRESSIONS))}"
         )
 
     def one_file(name: Any) -> Dataset:
@@ -81,7 +82,7 @@ def TFRecordDataset(
     ----------
     filenames : str, path, sequence of them, tensor or Dataset of names
         They are read one after the other.
-    compression_type : {None, "", "GZIP", "ZLIB"}, optional
+    compression_type : {None, "", "GZIP", "ZLIB", "ZSTD"}, optional
         None and "": not compressed.
     buffer_size : int, optional
         Bytes that are read at a time.
@@ -129,7 +130,7 @@ def TextLineDataset(
     ----------
     filenames : str, path, sequence of them, tensor or Dataset of names
         They are read one after the other.
-    compression_type : {None, "", "GZIP", "ZLIB"}, optional
+    compression_type : {None, "", "GZIP", "ZLIB", "ZSTD"}, optional
         None and "": not compressed.
     buffer_size : int, optional
         Bytes that are read at a time.
@@ -185,7 +186,7 @@ def FixedLengthRecordDataset(
         What is left out at the start and the end of a file; 0 by default.
     buffer_size : int, optional
         Bytes that are read at a time.
-    compression_type : {None, "", "GZIP", "ZLIB"}, optional
+    compression_type : {None, "", "GZIP", "ZLIB", "ZSTD"}, optional
         None and "": not compressed.
     num_parallel_reads : int, optional
         How many files are read at a time, in turns of a record; mr.AUTOTUNE: as many as pay. By

@@ -12,7 +12,7 @@ from . import errors
 from ._capi import ffi as _ffi
 from ._capi.ffi import byref, check, lib
 from ._data import structure as _structure
-from ._data.block import as_tensor_array, new_block
+from ._data.block import Array, as_tensor_array, new_block, tensor_arrays
 from ._datasets.arguments import AUTOTUNE as AUTOTUNE, IntLike as IntLike, add_flag, add_number
 from ._datasets.arguments import paths
 from ._datasets.batches import Batches
@@ -40,6 +40,18 @@ def _datasets(datasets: Iterable[Any], what: str) -> list[Dataset]:
         if not isinstance(ds, Dataset):
             raise TypeError(f"{what} takes datasets, not {type(ds).__name__}")
     return datasets
+
+
+def _tensors(what: str, leaves: Sequence[Any], structure: _structure.Structure) -> list[Array]:
+    """The arrays that a dataset is made of."""
+    for leaf in leaves:
+        inner = leaf[0] if isinstance(leaf, list) and leaf else leaf
+        if isinstance(inner, Dataset):
+            raise errors.UnimplementedError(
+                f"{what}: datasets as values are not supported: use Dataset.concatenate, "
+                "choose_from_datasets, sample_from_datasets or zip, or make each in a flat_map"
+            )
+    return tensor_arrays(what, leaves, _structure.places(structure))
 
 
 def _add_values(attrs: AttrTable, leaves: Sequence[Any]) -> AttrTable:
@@ -186,7 +198,7 @@ class Dataset(Functions, Batches, Order):
         if holds_symbols(leaves):
             _add_values(attrs, leaves)
         else:
-            attrs.block("tensors", new_block(1, [as_tensor_array(leaf) for leaf in leaves]))
+            attrs.block("tensors", new_block(1, _tensors("from_tensors", leaves, structure)))
         return Dataset._of("from_tensors", attrs=attrs)
 
     @staticmethod
@@ -221,13 +233,13 @@ class Dataset(Functions, Batches, Order):
         attrs = AttrTable().bytes("structure", _structure.to_json(structure))
         if holds_symbols(leaves):
             return Dataset._of("from_tensor_slices", attrs=_add_values(attrs, leaves))
-        arrays = [as_tensor_array(leaf) for leaf in leaves]
+        arrays = _tensors("from_tensor_slices", leaves, structure)
         if not arrays:
             raise ValueError("from_tensor_slices needs at least one tensor")
         for array in arrays:
             if array.ndim == 0:
                 raise ValueError(
-                    "from_tensor_slices cuts tensors along their first axis: a scalar " "has none"
+                    "from_tensor_slices cuts tensors along their first axis: a scalar has none"
                 )
         if len({len(array) for array in arrays}) > 1:
             raise ValueError(
@@ -644,7 +656,12 @@ class Dataset(Functions, Batches, Order):
     save = absent("save", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
     snapshot = absent("snapshot", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
     from_generator = staticmethod(
-        absent("from_generator", "use from_tensor_slices, or files", "Dataset.")
+        absent(
+            "from_generator",
+            "Python functions do not run in pipelines yet. Use from_tensor_slices or "
+            "mr.experimental.from_list for what fits in memory, and files for what does not",
+            "Dataset.",
+        )
     )
     load = staticmethod(absent("load", "read TFRecord files with mr.TFRecordDataset", "Dataset."))
 

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Sequence, TypeAlias
+from typing import Any, Callable, Iterable, Sequence
 
 from . import service as service
 from ._base.hints import missing_name as _missing_name
 from ._csv import CsvDataset as CsvDataset, make_csv_dataset as make_csv_dataset
+from ._experimental.lookups import (
+    DatasetInitializer as DatasetInitializer,
+    index_table_from_dataset as index_table_from_dataset,
+    table_from_dataset as table_from_dataset,
+)
+from ._experimental.optional import (
+    Optional as Optional,
+    get_next_as_optional as get_next_as_optional,
+)
+from ._experimental.records import (
+    TFRecordWriter as TFRecordWriter,
+    make_batched_features_dataset as make_batched_features_dataset,
+    parse_example_dataset as parse_example_dataset,
+)
+from ._experimental.sources import (
+    Transformation as _Transformation,
+    assert_cardinality as assert_cardinality,
+    at as at,
+    from_list as from_list,
+    pad_to_cardinality as pad_to_cardinality,
+)
+from ._ops.absent import absent as _absent
 from .dataset import AUTOTUNE as AUTOTUNE, INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from .dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY, Dataset, IntLike
 from ._tables import ArrowDataset as ArrowDataset, ParquetDataset as ParquetDataset
@@ -29,36 +51,58 @@ __all__ = [
     "AutotuneOptions",
     "Counter",
     "CsvDataset",
+    "DatasetInitializer",
     "DistributeOptions",
     "ExternalStatePolicy",
     "INFINITE_CARDINALITY",
     "OptimizationOptions",
+    "Optional",
     "ParquetDataset",
+    "RandomDataset",
+    "Reducer",
+    "SHARD_HINT",
+    "SqlDataset",
+    "TFRecordWriter",
     "ThreadingOptions",
     "UNKNOWN_CARDINALITY",
+    "assert_cardinality",
+    "at",
     "bucket_by_sequence_length",
     "cardinality",
     "choose_from_datasets",
+    "copy_to_device",
     "dense_to_ragged_batch",
     "dense_to_sparse_batch",
+    "enable_debug_mode",
     "enumerate_dataset",
+    "from_list",
+    "from_variant",
+    "get_next_as_optional",
     "get_single_element",
     "get_structure",
+    "group_by_reducer",
     "group_by_window",
     "ignore_errors",
+    "index_table_from_dataset",
+    "make_batched_features_dataset",
     "make_csv_dataset",
+    "make_saveable_from_iterator",
     "map_and_batch",
+    "pad_to_cardinality",
     "parallel_interleave",
+    "parse_example_dataset",
+    "prefetch_to_device",
+    "rejection_resample",
     "sample_from_datasets",
     "scan",
     "service",
     "shuffle_and_repeat",
+    "table_from_dataset",
     "take_while",
+    "to_variant",
     "unbatch",
     "unique",
 ]
-
-_Transformation: TypeAlias = Callable[[Dataset], Dataset]
 
 
 def cardinality(dataset: Dataset) -> Any:
@@ -314,13 +358,13 @@ def unbatch() -> _Transformation:
     return lambda dataset: dataset.unbatch()
 
 
-def ignore_errors(log_warning: bool = False) -> _Transformation:
+def ignore_errors(log_warning: bool = False, max_errors: int | None = None) -> _Transformation:
     """Give ``Dataset.ignore_errors`` as a function for ``Dataset.apply``.
 
     Parameters
     ----------
-    log_warning : bool, default False
-        Whether each element that is left out is a line on stderr.
+    log_warning, max_errors
+        As those of the method.
 
     Returns
     -------
@@ -333,7 +377,7 @@ def ignore_errors(log_warning: bool = False) -> _Transformation:
     >>> list(ds.apply(mr.experimental.ignore_errors()))
     [0, 1, 2, 3]
     """
-    return lambda dataset: dataset.ignore_errors(log_warning)
+    return lambda dataset: dataset.ignore_errors(log_warning, max_errors=max_errors)
 
 
 def take_while(predicate: Callable[..., Any]) -> _Transformation:
@@ -542,5 +586,73 @@ def Counter(start: IntLike = 0, step: Any = 1, dtype: DTypeLike = "int64") -> Da
     """
     return Dataset.counter(start, step, dtype)
 
+
+def RandomDataset(
+    seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None
+) -> Dataset:
+    """Call ``Dataset.random``.
+
+    Parameters
+    ----------
+    seed, rerandomize_each_iteration, name
+        As those of the method.
+
+    Returns
+    -------
+    Dataset
+        Of int64 scalars, without an end.
+
+    Examples
+    --------
+    >>> len(list(mr.experimental.RandomDataset(4).take(2)))
+    2
+    """
+    return Dataset.random(seed, rerandomize_each_iteration, name)
+
+
+def rejection_resample(
+    class_func: Callable[..., Any],
+    target_dist: Any,
+    initial_dist: Any = None,
+    seed: int | None = None,
+) -> _Transformation:
+    """Give ``Dataset.rejection_resample`` as a function for ``Dataset.apply``.
+
+    Parameters
+    ----------
+    class_func, target_dist, initial_dist, seed
+        As those of the method.
+
+    Returns
+    -------
+    callable
+        Dataset -> Dataset.
+
+    Examples
+    --------
+    >>> resample = mr.experimental.rejection_resample(lambda x: x % 2, [0.5, 0.5], seed=1)
+    >>> next(iter(mr.Dataset.range(10).apply(resample)))
+    (0, 0)
+    """
+    return lambda dataset: dataset.rejection_resample(class_func, target_dist, initial_dist, seed)
+
+
+# ---- not supported ----
+
+_devices = "elements are arrays of this process: copy them behind the iterator"
+copy_to_device = _absent("copy_to_device", _devices)
+prefetch_to_device = _absent("prefetch_to_device", f"use Dataset.prefetch; {_devices}")
+enable_debug_mode = _absent("enable_debug_mode", "try the function on arrays: it computes at once")
+_pickles = "datasets pickle"
+from_variant = _absent("from_variant", _pickles)
+to_variant = _absent("to_variant", _pickles)
+make_saveable_from_iterator = _absent(
+    "make_saveable_from_iterator", "iterators have get_state() and set_state()"
+)
+_reducing = "use Dataset.group_by_window and batch, and reduce each batch in a map"
+group_by_reducer = _absent("group_by_reducer", _reducing)
+Reducer = _absent("Reducer", _reducing)
+SqlDataset = _absent("SqlDataset", "read the rows here, and use Dataset.from_tensor_slices")
+SHARD_HINT = -1  # as an argument of Dataset.shard it is refused: there is no such policy
 
 __getattr__ = _missing_name(__name__)

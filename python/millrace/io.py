@@ -78,10 +78,10 @@ class TFRecordOptions:
 
     Parameters
     ----------
-    compression_type : {None, "", "GZIP", "ZLIB"}, TFRecordOptions, optional
+    compression_type : {None, "", "GZIP", "ZLIB", "ZSTD"}, TFRecordOptions, optional
         None and "": not compressed.
     compression_level : int, optional
-        0 to 9, as zlib's.
+        0 to 9, as zlib's; of ZSTD 0 to 19.
     flush_mode, input_buffer_size, output_buffer_size, window_bits : optional
         Accepted and ignored.
     compression_method, mem_level, compression_strategy : optional
@@ -125,7 +125,7 @@ class TFRecordOptions:
         Returns
         -------
         str
-            "", "GZIP" or "ZLIB".
+            "", "GZIP", "ZLIB" or "ZSTD".
 
         Raises
         ------
@@ -138,9 +138,10 @@ class TFRecordOptions:
         ''
         """
         kind: str = getattr(options, "compression_type", options) or ""
-        if kind not in ("", "GZIP", "ZLIB"):
+        if kind not in _ffi.COMPRESSIONS:
             raise ValueError(
-                f'compression type {kind!r}: TFRecord files are "", "GZIP" or ' '"ZLIB"'
+                f"compression type {kind!r}: TFRecord files are "
+                f"{', '.join(map(repr, _ffi.COMPRESSIONS))}"
             )
         return kind
 

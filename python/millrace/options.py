@@ -15,6 +15,7 @@ class _Group:
 
     _FIELDS: ClassVar[Mapping[str, type]] = {}
     _ALIASES: ClassVar[Mapping[str, str]] = {}  # older names
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {}  # of what is not None until it is set
     _values: dict[str, Any]
 
     def __init_subclass__(cls) -> None:
@@ -44,7 +45,10 @@ class _Group:
         kind = self._kind(name)
         if issubclass(kind, _Group):
             return self._values.setdefault(name, kind())
-        return self._values.get(name)
+        return self._values.get(name, self._DEFAULTS.get(name))
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *type(self)._FIELDS, *type(self)._ALIASES})
 
     def __setattr__(self, name: str, value: Any) -> None:
         name = type(self)._ALIASES.get(name, name)
@@ -182,6 +186,7 @@ class DistributeOptions(_Group):
 
     auto_shard_policy: Optional[AutoShardPolicy]
     num_devices: Optional[int]
+    _DEFAULTS = {"auto_shard_policy": AutoShardPolicy.AUTO}
 
 
 class OptimizationOptions(_Group):

@@ -187,6 +187,13 @@ int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err)
     return MR_OK;
 }
 
+int mr_iterator_ignored_errors(mr_iterator *it, uint64_t *ret, mr_error *err)
+{
+    MR_TRY(check_process(it, err));
+    *ret = mr_engine_ignored_errors(it->engine);
+    return MR_OK;
+}
+
 int mr_iterator_round(mr_iterator *it, uint64_t *ret, mr_error *err)
 {
     MR_TRY(check_process(it, err));

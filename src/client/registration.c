@@ -57,7 +57,11 @@ static int with_definition(mr_dataset *ds, bool asked, Millrace__RegisterDataset
     if (!asked && size >= LARGE_BYTES && by_content(req, call, ctx, reply, &rc, err)) {
         return rc;
     }
-    MR_TRY(mr_definition_compress(&bytes, &size, err));
+    rc = mr_definition_compress(&bytes, &size, err);
+    if (rc == MR_EINVAL) {
+        mr_definition_name_largest(ds, err);
+    }
+    MR_TRY(rc);
     req->definition = (ProtobufCBinaryData){size, bytes};
     return call(ctx, req, reply, err);
 }

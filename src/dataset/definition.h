@@ -16,6 +16,9 @@
  * it. MR_EINVAL, with both sizes: too large even so. */
 int mr_definition_compress(void **bytes, size_t *size, mr_error *err);
 
+/* Put in front of @err, which says that the definition of @ds is too large, what makes it so. */
+void mr_definition_name_largest(const mr_dataset *ds, mr_error *err);
+
 /* What it has when it is not compressed, within the limits. */
 int mr_definition_expanded(const void *bytes, size_t size, size_t *ret, mr_error *err);
 

@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "dataset/canonical.h"
+#include "dataset/definition.h"
 #include "dataset/function.h"
 #include "element/spec_proto.h"
 #include "millrace/dataset.pb-c.h"
@@ -442,7 +443,8 @@ static int write_function(struct writer *w, const mr_function *fn, const struct 
 
 /* ---- the whole ---- */
 
-static int too_large(const struct writer *w, size_t size, mr_error *err)
+/* NULL: there is none. */
+static const struct constant *largest_constant(const struct writer *w)
 {
     const struct constant *largest = NULL;
 
@@ -452,6 +454,13 @@ static int too_large(const struct writer *w, size_t size, mr_error *err)
             largest = &w->constants[i];
         }
     }
+    return largest;
+}
+
+static int too_large(const struct writer *w, size_t size, mr_error *err)
+{
+    const struct constant *largest = largest_constant(w);
+
     if (largest == NULL) {
         return mr_error_set(err, MR_EINVAL, "the definition has %zu bytes, the limit is %llu", size,
                             MR_DEFINITION_BYTES_MAX);
@@ -505,4 +514,19 @@ int mr_dataset_serialize(const mr_dataset *ds, void **ret, size_t *size, mr_erro
     }
     writer_free(&w);
     return rc;
+}
+
+void mr_definition_name_largest(const mr_dataset *ds, mr_error *err)
+{
+    Millrace__DatasetDef def = MILLRACE__DATASET_DEF__INIT;
+    struct writer w = {0};
+    mr_error ignored;
+
+    if (write_graph(&w, ds, NULL, &def.graph, &ignored) == MR_OK && largest_constant(&w) != NULL) {
+        const struct constant *largest = largest_constant(&w);
+
+        mr_error_wrap(err, "the largest array is in %s and has %zu bytes", largest->user,
+                      mr_buffer_size(largest->encoded));
+    }
+    writer_free(&w);
 }

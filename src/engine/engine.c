@@ -100,6 +100,11 @@ size_t mr_engine_held_bytes(const mr_engine_iter *it)
     return atomic_load_explicit(&it->env.used_bytes, memory_order_relaxed);
 }
 
+uint64_t mr_engine_ignored_errors(const mr_engine_iter *it)
+{
+    return atomic_load_explicit(&it->env.ignored_errors, memory_order_relaxed);
+}
+
 static void adapt_demand(mr_engine_iter *it, uint32_t asked, const mr_block *block, size_t bytes,
                          int64_t ns)
 {

@@ -97,6 +97,8 @@ bool mr_engine_passed(const mr_engine_iter *it);
 void mr_engine_cancel(mr_engine_iter *it);
 /* Any thread: bytes of elements in buffers of its operators (shuffle, cache, prefetch, ...). */
 size_t mr_engine_held_bytes(const mr_engine_iter *it);
+/* Any thread: how many errors of elements its ignore_errors have left out. */
+uint64_t mr_engine_ignored_errors(const mr_engine_iter *it);
 /* Origins are not part of a state: what a restored iterator had read already descends from
  * nothing. */
 int mr_engine_save(mr_engine_iter *it, void **ret, size_t *size, mr_error *err);

@@ -65,7 +65,8 @@ struct mr_env {
     size_t budget_bytes;      /* its limit */
     atomic_size_t used_bytes; /* what operators hold of it */
     atomic_uint open_nodes;
-    atomic_uint stage_threads; /* of MR_STAGE_THREADS_MAX, promised to stages */
+    atomic_uint stage_threads;           /* of MR_STAGE_THREADS_MAX, promised to stages */
+    atomic_uint_fast64_t ignored_errors; /* of elements that ignore_errors has left out */
 
     pthread_mutex_t lock; /* guards all below, and `opened` of the providers */
     struct mr_canceller *cancellers;

@@ -8,8 +8,10 @@
 int mr_file_compression_parse(const char *s, size_t size, enum mr_file_compression *ret,
                               mr_error *err)
 {
-    static const char *const names[] = {
-        [MR_FILE_PLAIN] = "", [MR_FILE_GZIP] = "GZIP", [MR_FILE_ZLIB] = "ZLIB"};
+    static const char *const names[] = {[MR_FILE_PLAIN] = "",
+                                        [MR_FILE_GZIP] = "GZIP",
+                                        [MR_FILE_ZLIB] = "ZLIB",
+                                        [MR_FILE_ZSTD] = "ZSTD"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strlen(names[i]) == size && memcmp(names[i], s, size) == 0) {
@@ -18,14 +20,17 @@ int mr_file_compression_parse(const char *s, size_t size, enum mr_file_compressi
         }
     }
     return mr_error_set(err, MR_EINVAL,
-                        "'%.*s' is not a compression: \"\", \"GZIP\" and \"ZLIB\" are",
+                        "'%.*s' is not a compression: \"\", \"GZIP\", \"ZLIB\" and \"ZSTD\" are",
                         (int)MR_MIN(size, 32), s);
 }
 
-static int start_inflate(struct mr_record_file *f, mr_error *err)
+static int start_unpacking(struct mr_record_file *f, mr_error *err)
 {
     if (f->compression == MR_FILE_PLAIN) {
         return MR_OK;
+    }
+    if (f->compression == MR_FILE_ZSTD) {
+        return mr_unzstd_open(&f->zstd, err);
     }
     memset(&f->z, 0, sizeof f->z);
     int bits = f->compression == MR_FILE_GZIP ? 15 + 16 : 15;
@@ -58,7 +63,7 @@ int mr_record_file_open(const char *path, enum mr_file_compression compression, 
         goto out;
     }
     (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* advice only */
-    rc = start_inflate(f, err);
+    rc = start_unpacking(f, err);
     if (rc == MR_OK) {
         *ret = f;
         f = NULL;
@@ -77,6 +82,7 @@ void mr_record_file_close(struct mr_record_file *f)
     if (f->inflating) {
         (void)inflateEnd(&f->z);
     }
+    mr_unzstd_close(&f->zstd);
     if (f->fd >= 0) {
         (void)close(f->fd);
     }
@@ -130,24 +136,10 @@ int mr_record_file_no_room(struct mr_record_file *f, uint64_t offset, const stru
     return rc;
 }
 
-/* One call of inflate(). MR_END when the compressed data is over. What comes before damaged data is
- * given first: which records can be read must not depend on the size of a buffer. */
+/* One call of inflate(). */
 static int inflate_some(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got,
                         mr_error *err)
 {
-    if (f->damaged) {
-        return mr_record_file_damaged(f, f->offset, "the compressed data is damaged", err);
-    }
-    if (f->at == f->end) {
-        int rc = refill(f, err);
-
-        if (rc == MR_END && !f->member_ended) {
-            return mr_record_file_damaged(f, f->offset, "the compressed data is cut short", err);
-        }
-        if (rc != MR_OK) {
-            return rc;
-        }
-    }
     if (f->member_ended) {
         if (f->compression == MR_FILE_ZLIB || inflateReset(&f->z) != Z_OK) {
             return mr_record_file_damaged(f, f->offset,
@@ -172,6 +164,50 @@ static int inflate_some(struct mr_record_file *f, unsigned char *to, size_t n, s
     return MR_OK;
 }
 
+/* One step of Zstandard. */
+static void unzstd_some(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got)
+{
+    size_t used = 0;
+    enum mr_unzstd_result result =
+        mr_unzstd_some(&f->zstd, f->buffer + f->at, f->end - f->at, &used, to, n, got);
+
+    f->at += used;
+    f->member_ended = result == MR_UNZSTD_END;
+    f->wide = result == MR_UNZSTD_TOO_LARGE;
+    f->damaged = f->wide || result == MR_UNZSTD_DAMAGED;
+}
+
+/* Some of the uncompressed data, perhaps none yet. MR_END when it is over. What comes before
+ * damaged data is given first: which records can be read must not depend on the size of a
+ * buffer. */
+static int unpack_some(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got,
+                       mr_error *err)
+{
+    if (f->damaged) {
+        return mr_record_file_damaged(
+            f, f->offset,
+            f->wide ? "a window of more than 8 MiB (zstd --long, or a level above 19)"
+                    : "the compressed data is damaged",
+            err);
+    }
+    if (f->at == f->end && !f->zstd.pending) {
+        int rc = refill(f, err);
+
+        rc = rc == MR_END && f->zstd.have > 0 ? MR_OK : rc; /* that comes first */
+        if (rc == MR_END && !f->member_ended) {
+            return mr_record_file_damaged(f, f->offset, "the compressed data is cut short", err);
+        }
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+    if (f->compression != MR_FILE_ZSTD) {
+        return inflate_some(f, to, n, got, err);
+    }
+    unzstd_some(f, to, n, got);
+    return MR_OK;
+}
+
 int mr_record_file_read(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got,
                         mr_error *err)
 {
@@ -182,7 +218,7 @@ int mr_record_file_read(struct mr_record_file *f, unsigned char *to, size_t n, s
         size_t some = n - *got < (1u << 30) ? n - *got : 1u << 30;
 
         if (f->compression != MR_FILE_PLAIN) {
-            rc = inflate_some(f, to + *got, some, &some, err);
+            rc = unpack_some(f, to + *got, some, &some, err);
         } else {
             rc = f->at == f->end ? refill(f, err) : MR_OK;
             if (rc == MR_OK) {
@@ -217,7 +253,7 @@ int mr_record_file_peek(struct mr_record_file *f, const unsigned char **ret, siz
     while (rc == MR_OK && f->plain_at == f->plain_end) {
         f->plain_at = 0;
         f->plain_end = 0;
-        rc = inflate_some(f, f->plain, f->size, &f->plain_end, err);
+        rc = unpack_some(f, f->plain, f->size, &f->plain_end, err);
     }
     *ret = f->plain + f->plain_at;
     *n = f->plain_end - f->plain_at;

@@ -10,12 +10,13 @@
 #pragma once
 
 #include "base/buf.h"
+#include "engine/zstd_file.h"
 
 #include <zlib.h>
 
-enum mr_file_compression { MR_FILE_PLAIN, MR_FILE_GZIP, MR_FILE_ZLIB };
+enum mr_file_compression { MR_FILE_PLAIN, MR_FILE_GZIP, MR_FILE_ZLIB, MR_FILE_ZSTD };
 
-/* "", "GZIP", "ZLIB"; MR_EINVAL names what else it is. */
+/* "", "GZIP", "ZLIB", "ZSTD"; MR_EINVAL names what else it is. */
 int mr_file_compression_parse(const char *s, size_t size, enum mr_file_compression *ret,
                               mr_error *err);
 
@@ -41,8 +42,10 @@ struct mr_record_file {
     size_t plain_end;
     z_stream z;
     bool inflating;
-    bool member_ended; /* of a GZIP file: there may be another */
+    struct mr_unzstd zstd;
+    bool member_ended; /* of a GZIP file, or a frame: there may be another */
     bool damaged;      /* the compressed data is, from here on */
+    bool wide;         /* a frame's window is too large */
     uint64_t offset;   /* of the next byte, uncompressed */
     uint64_t record;   /* number of the next, from 0 */
     bool ended;

@@ -7,6 +7,7 @@
 #include <millrace/tfrecord.h>
 #include <unistd.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #define BUFFER_BYTES (256u << 10)
 
@@ -16,6 +17,7 @@ struct mr_tfrecord_writer {
     enum mr_file_compression compression;
     z_stream z;
     bool deflating;
+    ZSTD_CStream *zstd; /* NULL: another compression */
     unsigned char *buffer;
     size_t used;
     int failed; /* sticky */
@@ -46,9 +48,31 @@ static int drain(struct mr_tfrecord_writer *w, mr_error *err)
     return rc;
 }
 
+/* Through Zstandard into the buffer. */
+static int put_zstd(struct mr_tfrecord_writer *w, const void *p, size_t n, ZSTD_EndDirective end,
+                    mr_error *err)
+{
+    ZSTD_inBuffer in = {.src = p, .size = n};
+    size_t left;
+
+    do {
+        if (w->used == BUFFER_BYTES) {
+            MR_TRY(drain(w, err));
+        }
+        ZSTD_outBuffer out = {.dst = w->buffer, .size = BUFFER_BYTES, .pos = w->used};
+        left = ZSTD_compressStream2(w->zstd, &out, &in, end);
+        if (ZSTD_isError(left)) { /* it refuses no data: there is no memory */
+            return mr_error_set(err, MR_EEXHAUSTED, "file '%s': %s", w->path,
+                                ZSTD_getErrorName(left));
+        }
+        w->used = out.pos;
+    } while (in.pos < in.size || (end != ZSTD_e_continue && left > 0));
+    return MR_OK;
+}
+
 /* Through deflate into the buffer. */
-static int put_compressed(struct mr_tfrecord_writer *w, const void *p, size_t n, int flush,
-                          mr_error *err)
+static int put_deflated(struct mr_tfrecord_writer *w, const void *p, size_t n, int flush,
+                        mr_error *err)
 {
     int zrc;
 
@@ -70,8 +94,11 @@ static int put_compressed(struct mr_tfrecord_writer *w, const void *p, size_t n,
 
 static int put(struct mr_tfrecord_writer *w, const void *p, size_t n, mr_error *err)
 {
+    if (w->zstd != NULL) {
+        return put_zstd(w, p, n, ZSTD_e_continue, err);
+    }
     if (w->deflating) {
-        return put_compressed(w, p, n, Z_NO_FLUSH, err);
+        return put_deflated(w, p, n, Z_NO_FLUSH, err);
     }
     if (n > BUFFER_BYTES - w->used) {
         int rc = drain(w, err);
@@ -101,6 +128,39 @@ static void store_u64(unsigned char *to, uint64_t v, int bytes)
     }
 }
 
+static int check_level(enum mr_file_compression compression, int level, mr_error *err)
+{
+    int most = compression == MR_FILE_ZSTD ? MR_ZSTD_LEVEL_MAX : 9;
+
+    if (level >= -1 && level <= most) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EINVAL, "compression level %d: 0 to %d are, and -1", level, most);
+}
+
+static int start_packing(struct mr_tfrecord_writer *w, int level, mr_error *err)
+{
+    if (w->compression == MR_FILE_PLAIN) {
+        return MR_OK;
+    }
+    if (w->compression == MR_FILE_ZSTD) {
+        w->zstd = ZSTD_createCStream();
+        if (w->zstd == NULL ||
+            ZSTD_isError(ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel,
+                                                level < 0 ? ZSTD_CLEVEL_DEFAULT : level)) ||
+            ZSTD_isError(ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_checksumFlag, 1))) {
+            return mr_error_nomem(err);
+        }
+        return MR_OK;
+    }
+    int bits = w->compression == MR_FILE_GZIP ? 15 + 16 : 15;
+    if (deflateInit2(&w->z, level, Z_DEFLATED, bits, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        return mr_error_nomem(err);
+    }
+    w->deflating = true;
+    return MR_OK;
+}
+
 int mr_tfrecord_writer_open(const char *path, const char *compression, int level,
                             mr_tfrecord_writer **ret, mr_error *err)
 {
@@ -111,9 +171,7 @@ int mr_tfrecord_writer_open(const char *path, const char *compression, int level
     MR_CHECK_ALLOC(w, err);
     w->fd = -1;
     rc = mr_file_compression_parse(name, strlen(name), &w->compression, err);
-    if (rc == MR_OK && (level < -1 || level > 9)) {
-        rc = mr_error_set(err, MR_EINVAL, "compression level %d: 0 to 9 are, and -1", level);
-    }
+    rc = rc == MR_OK ? check_level(w->compression, level, err) : rc;
     if (rc != MR_OK) {
         goto out;
     }
@@ -123,14 +181,9 @@ int mr_tfrecord_writer_open(const char *path, const char *compression, int level
         rc = mr_error_nomem(err);
         goto out;
     }
-    if (w->compression != MR_FILE_PLAIN) {
-        int bits = w->compression == MR_FILE_GZIP ? 15 + 16 : 15;
-
-        if (deflateInit2(&w->z, level, Z_DEFLATED, bits, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
-            rc = mr_error_nomem(err);
-            goto out;
-        }
-        w->deflating = true;
+    rc = start_packing(w, level, err);
+    if (rc != MR_OK) {
+        goto out;
     }
     w->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (w->fd < 0) {
@@ -166,17 +219,21 @@ int mr_tfrecord_writer_write(mr_tfrecord_writer *w, const void *bytes, size_t si
     return settle(w, rc, err);
 }
 
-/* All that was put, into the file. */
-static int push(struct mr_tfrecord_writer *w, int flush, mr_error *err)
+/* All that was put, into the file; @last: nothing more comes. */
+static int push(struct mr_tfrecord_writer *w, bool last, mr_error *err)
 {
-    MR_TRY(w->deflating ? put_compressed(w, NULL, 0, flush, err) : MR_OK);
+    if (w->zstd != NULL) {
+        MR_TRY(put_zstd(w, NULL, 0, last ? ZSTD_e_end : ZSTD_e_flush, err));
+    } else if (w->deflating) {
+        MR_TRY(put_deflated(w, NULL, 0, last ? Z_FINISH : Z_SYNC_FLUSH, err));
+    }
     return drain(w, err);
 }
 
 int mr_tfrecord_writer_flush(mr_tfrecord_writer *w, mr_error *err)
 {
     MR_TRY(settle(w, MR_OK, err));
-    return settle(w, push(w, Z_SYNC_FLUSH, &w->failure), err);
+    return settle(w, push(w, false, &w->failure), err);
 }
 
 int mr_tfrecord_writer_close(mr_tfrecord_writer *w, mr_error *err)
@@ -187,7 +244,7 @@ int mr_tfrecord_writer_close(mr_tfrecord_writer *w, mr_error *err)
         return MR_OK;
     }
     if (w->fd >= 0) {
-        rc = w->failed == MR_OK ? push(w, Z_FINISH, &w->failure) : w->failed;
+        rc = w->failed == MR_OK ? push(w, true, &w->failure) : w->failed;
         if (close(w->fd) != 0 && rc == MR_OK) {
             rc = mr_error_errno(&w->failure, errno, "file '%s'", w->path);
         }
@@ -196,6 +253,7 @@ int mr_tfrecord_writer_close(mr_tfrecord_writer *w, mr_error *err)
     if (w->deflating) {
         (void)deflateEnd(&w->z);
     }
+    (void)ZSTD_freeCStream(w->zstd);
     mr_free(w->path);
     mr_free(w->buffer);
     mr_free(w);

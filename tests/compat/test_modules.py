@@ -39,7 +39,7 @@ LAYERS = [
     ["dataset"],
     ["_files", "_service"],
     ["_csv", "_tables"],
-    ["service"],
+    ["service", "_experimental"],
     ["experimental"],
     ["__init__"],
     ["__main__"],

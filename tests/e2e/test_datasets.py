@@ -2,6 +2,7 @@
 Pipelines that run here, in the C engine: sources, transformations, structures, specs, pickles.
 """
 
+import pathlib
 import collections
 import dataclasses
 import multiprocessing
@@ -505,3 +506,117 @@ def test_a_trace_that_is_cut_off_leaves_nothing_behind():
         through = not cut_off(lambda: Dataset.range(3).map(lambda x: x + 1), step)
         step += 1
         assert current_graph() is None
+
+
+# ---- tables in memory ----
+
+
+@pytest.mark.parametrize(
+    "column,text",
+    [
+        (np.array(["2020-01-01", "2021-01-01"], "datetime64[ns]"), r"datetime64\[ns\].*int64.*str"),
+        (np.array([1, 2], "timedelta64[s]"), r"timedelta64\[s\]"),
+        (np.array(["a", None], object), "value 1 is None.*[Ff]ill"),
+        (np.array(["a", float("nan")], object), "value 1 is nan"),
+        (np.array([1, 2], object), "not of int"),
+        ([1, None], "holds None"),
+        (["a", None], "value 1 is None"),
+        (np.ma.array([1, 2], mask=[False, True]), "masked"),
+        (np.array([1j, 2]), "complex128"),
+        ([object()] * 2, "cannot make a tensor of list"),
+    ],
+)
+def test_a_column_that_is_no_tensor_is_named(column, text):
+    for make in Dataset.from_tensor_slices, Dataset.from_tensors:
+        with pytest.raises(TypeError, match=rf"component \['t'\]\['when'\]: .*{text}"):
+            make({"t": {"n": [1, 2], "when": column}})
+    with pytest.raises(TypeError, match=r"component \[1\]\['x'\]"):
+        Dataset.from_tensors((1, {"x": None}))
+
+
+def test_columns_of_strings():
+    paths = [pathlib.Path("a/b"), pathlib.Path("c")]
+    table = {
+        "paths": paths,
+        "mixed": np.array(["x", b"y"], object),
+        "text": np.array(["u", "\u00fc"]),
+        "bytes": np.array([b"1", b"22"]),
+        "whole": np.ma.array([1, 2], mask=[False, False]),
+    }
+    first, second = Dataset.from_tensor_slices(table)
+    assert first == {"paths": b"a/b", "mixed": b"x", "text": b"u", "bytes": b"1", "whole": 1}
+    assert second["text"] == "\u00fc".encode() and second["paths"] == b"c"
+    assert list(Dataset.from_tensors(paths[0])) == [b"a/b"]
+
+
+def test_an_error_of_a_long_list_is_short():
+    with pytest.raises(TypeError) as e:
+        Dataset.from_tensor_slices([object()] * 100_000)
+    assert len(str(e.value)) < 1000
+
+
+def test_datasets_are_no_values():
+    for value in Dataset.range(2), [Dataset.range(2), Dataset.range(3)], {"a": Dataset.range(2)}:
+        for make in Dataset.from_tensors, Dataset.from_tensor_slices:
+            with pytest.raises(mr.errors.UnimplementedError, match="choose_from_datasets"):
+                make(value)
+
+
+# ---- options ----
+
+
+def fields_of(options):
+    """Path -> value of all options."""
+    found = {}
+    for name in dir(options):
+        if not name.startswith("_") and not callable(getattr(options, name)):
+            value = getattr(options, name)
+            if type(value).__name__.endswith("Options"):
+                found.update({f"{name}.{k}": v for k, v in fields_of(value).items()})
+            else:
+                found[name] = value
+    return found
+
+
+def test_options_have_tensorflows_fields_and_defaults():
+    fields = fields_of(mr.Options())
+    assert (
+        fields.pop("experimental_distribute.auto_shard_policy")
+        == mr.experimental.AutoShardPolicy.AUTO
+    )
+    assert set(fields.values()) == {None} and {
+        "deterministic",
+        "experimental_deterministic",
+    } <= set(fields)
+    assert sum(name.startswith("experimental_optimization.") for name in fields) == 12
+    assert "merge" in dir(mr.Options()) and "threading" in dir(mr.Options())
+    for wrong in "no_such", "threading.no_such":
+        group, name = mr.Options(), wrong.split(".")[-1]
+        group = group.threading if "." in wrong else group
+        for use in (lambda: getattr(group, name), lambda: setattr(group, name, 1)):
+            with pytest.raises(AttributeError, match="no_such"):
+                use()
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        lambda a, b: a.with_options(b.options()),
+        lambda a, b: Dataset.zip(a, b),
+        lambda a, b: a.concatenate(b),
+        lambda a, b: Dataset.choose_from_datasets([a, b], Dataset.range(1)),
+    ],
+)
+def test_options_that_are_set_later_count(join):
+    first, second = mr.Options(), mr.Options()
+    first.deterministic, second.deterministic = True, False
+    first.autotune.enabled, second.autotune.cpu_budget = True, 3
+    ds = join(Dataset.range(3).with_options(first), Dataset.range(3).with_options(second))
+    options = ds.map(lambda *x: x).options()
+    assert options.deterministic is False
+    assert options.autotune.enabled is True and options.autotune.cpu_budget == 3
+    first.deterministic = None
+    assert ds.options().deterministic is False  # a copy was taken
+    # Of a dataset that a function makes nothing is taken over.
+    inner = Dataset.range(2).flat_map(lambda x: Dataset.range(1).with_options(second))
+    assert inner.options() == mr.Options()

@@ -3,6 +3,7 @@ TFRecord files and tf.Example: written here, read by the engine; what is damaged
 """
 
 import os
+import pathlib
 import re
 import resource
 import struct
@@ -83,7 +84,7 @@ def test_what_a_function_needs_besides_its_results_is_in_the_budget():
         list(in_a_mebibyte(lines.window(40)))
 
 
-@pytest.mark.parametrize("compression", ["", "GZIP"])
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZSTD"])
 def test_a_record_that_fits_no_memory_keeps_its_place(tmp_path, compression):
     path = write(
         tmp_path / "a", [b"one", bytes(3 << 20), b"three"], mr.io.TFRecordOptions(compression)
@@ -99,7 +100,7 @@ def test_a_record_that_fits_no_memory_keeps_its_place(tmp_path, compression):
         assert list(it) == [(2, b"three")]
 
 
-@pytest.mark.parametrize("compression", ["", "GZIP"])
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZSTD"])
 def test_records_whose_block_fits_no_memory_keep_their_places(tmp_path, monkeypatch, compression):
     monkeypatch.chdir(tmp_path)  # the path does not take the room of what is asked for
     wanted = [bytes([i]) * (1 << 20) for i in range(4)]
@@ -184,13 +185,77 @@ def test_a_writer_until_it_is_closed(tmp_path):
         mr.io.TFRecordWriter(path, mr.io.TFRecordOptions("GZIP", compression_level=10))
 
 
-@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB", "ZSTD"])
 def test_what_is_written_is_read(tmp_path, compression):
     expected = records(300)
     path = write(tmp_path / "x.tfrecord", expected, compression)
     assert list(mr.TFRecordDataset(path, compression)) == expected
     assert list(mr.TFRecordDataset([path, path], compression_type=compression)) == 2 * expected
     assert list(tmp_path.iterdir()) == [tmp_path / "x.tfrecord"]
+
+
+def zstd_frame(blocks, window_log=10):
+    """A Zstandard frame of blocks: bytes as they are, or (a byte, how often it comes)."""
+    out = struct.pack("<IBB", 0xFD2FB528, 0, (window_log - 10) << 3)
+    for i, block in enumerate(blocks):
+        raw = isinstance(block, bytes)
+        size = len(block) if raw else block[1]
+        head = size << 3 | (0 if raw else 2) | (i == len(blocks) - 1)
+        out += head.to_bytes(3, "little") + (block if raw else block[0])
+    return out
+
+
+def test_zstd_of_several_frames(tmp_path):
+    path, text = tmp_path / "x.zst", b"".join(map(framed, [b"a" * 900, b"b", b"c" * 40]))
+    skippable = struct.pack("<II", 0x184D2A50 + 7, 5) + b"notes"
+    path.write_bytes(
+        skippable + zstd_frame([text[:500], text[500:920]]) + skippable + zstd_frame([text[920:]])
+    )
+    assert list(mr.TFRecordDataset(path, "ZSTD")) == [b"a" * 900, b"b", b"c" * 40]
+    path.write_bytes(zstd_frame([b"one\n" * 3, (b"x", 1000), b"\n", b""]))
+    assert list(mr.TextLineDataset(path, "ZSTD")) == [b"one"] * 3 + [b"x" * 1000]
+    it = iter(mr.TextLineDataset(path, "ZSTD"))
+    _, state = next(it), it.get_state()
+    it.set_state(state)
+    assert list(it) == [b"one"] * 2 + [b"x" * 1000]
+
+
+def test_zstd_that_is_damaged_gives_what_comes_before(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a short name: the message has room for all of it
+    path, good = pathlib.Path("x.zst"), zstd_frame([b"one\ntwo\n", b"three\n"])
+    for content, text in (
+        (good[:-4], "cut short"),
+        (b"", "cut short"),
+        (good + b"rest", "damaged"),
+        (b"\x27" + good[1:], "damaged"),  # an older format
+        (good[:-9] + b"\xff" + good[-8:], "damaged|cut short"),
+        (zstd_frame([b"one\ntwo\nthree\n"], window_log=24), "more than 8 MiB"),
+    ):
+        path.write_bytes(content)
+        it, got = iter(mr.TextLineDataset(path, "ZSTD", buffer_size=1)), []
+        with pytest.raises(mr.errors.DataLossError, match=f"x.zst.*({text})"):
+            got.extend(it)
+        assert got == [b"one", b"two", b"three"][: len(got)] and list(it) == []
+
+
+def test_zstd_that_expands_to_more_than_there_is_memory(tmp_path):
+    path = tmp_path / "x.zst"
+    path.write_bytes(zstd_frame([b"one\n", *[(b"x", 128 << 10)] * 10_000, b"\ntwo\n"], 17))
+    it, got = iter(in_a_mebibyte(mr.TextLineDataset(path, "ZSTD"))), []
+    with pytest.raises(mr.errors.ResourceExhaustedError, match="x.zst"):
+        got.extend(it)
+    assert got == [b"one"] and path.stat().st_size < 41_000
+
+
+def test_the_level_of_zstd(tmp_path):
+    sizes = []
+    for level in 1, 19:
+        options = mr.io.TFRecordOptions("ZSTD", compression_level=level)
+        write(tmp_path / "x", [b"%d" % (i * i) for i in range(3000)], options)
+        sizes.append((tmp_path / "x").stat().st_size)
+    assert sizes[1] < sizes[0]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="level 20: 0 to 19"):
+        mr.io.TFRecordWriter(tmp_path / "x", mr.io.TFRecordOptions("ZSTD", compression_level=20))
 
 
 def test_many_files_in_parallel(tmp_path):

@@ -278,6 +278,23 @@ def batch(r, depth, ds, numbers):
 
 
 @step
+def rebatch_in_turn(r, depth, ds, numbers):
+    n, sizes = r.randrange(1, 6), [r.randrange(4) for _ in range(r.randrange(2, 5))] + [2]
+    sums, at = [], 0
+    for size in itertools.cycle(sizes):
+        if (size > 0 and at == len(numbers)) or at > len(numbers):
+            break
+        sums.append(sum(numbers[at : at + size]))
+        at += size
+    return ds.batch(n).rebatch(sizes).map(mr.reduce_sum), sums, f"batch({n}).rebatch({sizes})"
+
+
+@step
+def assert_cardinality(r, depth, ds, numbers):
+    return ds.apply(mr.experimental.assert_cardinality(len(numbers))), numbers, "assert_cardinality"
+
+
+@step
 def rebatch(r, depth, ds, numbers):
     n, m = r.randrange(1, 6), r.randrange(1, 5)
     return (

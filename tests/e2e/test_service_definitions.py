@@ -1,12 +1,13 @@
 """Large definitions on workers: arrays in memory, long lists of names."""
 
+import re
 import threading
 
 import numpy as np
 import pytest
 
 import millrace as mr
-from conftest import wait_until
+from conftest import run_state, wait_until
 from exposition import page
 
 Dataset = mr.Dataset
@@ -24,11 +25,24 @@ def test_a_large_array_in_memory_is_read_from_workers(cluster):
     assert total == 40
 
 
-def test_a_million_file_names_are_read_from_workers(cluster):
+def test_a_million_file_names_are_read_from_workers(etcd, cluster):
     names = [b"/data/imagenet/train/n%08d/image-%012d.jpeg" % (i % 1000, i) for i in range(1000000)]
     assert sum(map(len, names)) > 32 << 20
     ds = Dataset.from_tensor_slices(names).batch(100000).apply(cluster.distribute())
     assert [name for batch in ds for name in batch.tolist()] == names
+    stored = run_state(etcd, cluster.name, "get", "datasets/").stdout
+    (size,) = map(int, re.findall(r'"definitionSize":"(\d+)"', stored))
+    assert size < 16 * MIB  # of 80
+
+
+def test_what_is_too_large_to_be_sent_names_its_array(cluster):
+    small, large = np.zeros(5), np.frombuffer(np.random.default_rng(2).bytes(100 * MIB), np.uint8)
+    ds = Dataset.zip(Dataset.from_tensors(small), Dataset.from_tensors(large))
+    with pytest.raises(
+        mr.errors.InvalidArgumentError,
+        match=r"largest array is in from_tensors and has 104857\d+ bytes: .* the limits are",
+    ):
+        list(ds.apply(cluster.distribute()))
 
 
 def table(seed, mib):

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import random
+import struct
 import zlib
 
 import numpy as np
@@ -175,11 +176,18 @@ def exact32(text):
 # ---- files ----
 
 
+def zstd(text):
+    """@text as a Zstandard frame of one block, as it is."""
+    return struct.pack("<IBB", 0xFD2FB528, 0, 0) + (len(text) << 3 | 1).to_bytes(3, "little") + text
+
+
 @pytest.fixture
 def table(tmp_path):
     def write(name, rows, header=("id", "price", "name"), compression=None):
         text = written([header, *rows] if header else rows).encode()
-        packed = {"GZIP": gzip.compress, "ZLIB": zlib.compress}.get(compression, bytes)(text)
+        packed = {"GZIP": gzip.compress, "ZLIB": zlib.compress, "ZSTD": zstd}.get(
+            compression, bytes
+        )(text)
         path = tmp_path / name
         path.write_bytes(packed)
         return str(path)
@@ -190,7 +198,7 @@ def table(tmp_path):
 ROWS = [[i, i / 4, f"name {i}\nof two lines" if i % 3 else ""] for i in range(20)]
 
 
-@pytest.mark.parametrize("compression", [None, "GZIP", "ZLIB"])
+@pytest.mark.parametrize("compression", [None, "GZIP", "ZLIB", "ZSTD"])
 def test_files(table, compression):
     path = table("t.csv", ROWS, compression=compression)
     ds = mr.experimental.CsvDataset(
@@ -198,6 +206,11 @@ def test_files(table, compression):
     )
     want = [(i, p, (n or "?").encode()) for i, p, n in ROWS] * 2
     assert [tuple(x) for x in ds] == want
+    made = mr.experimental.make_csv_dataset(
+        path, 20, num_epochs=1, shuffle=False, compression_type=compression
+    )
+    (columns,) = made
+    assert columns["name"].tolist() == [n.encode() for _, _, n in ROWS]
     specs = tuple(mr.TensorSpec([], d) for d in (mr.int32, mr.float32, mr.string))
     assert ds.element_spec == specs
     it = ds.as_numpy_iterator()

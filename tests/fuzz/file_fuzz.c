@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zstd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -26,7 +27,7 @@ struct shape {
     enum mr_file_compression compression;
     bool framed;     /* the rest is records: a length byte and so many bytes each */
     bool compressed; /* the rest is what is in the compressed file */
-    bool twice;      /* as two GZIP members */
+    bool twice;      /* as two GZIP members, or frames */
     bool damaged;    /* a byte of the outcome is changed */
 };
 
@@ -47,7 +48,7 @@ static struct shape shape_of(const uint8_t *said)
                                               mr_tfrecord_next};
 
     return (struct shape){.next = formats[said[0] & 3],
-                          .compression = (enum mr_file_compression)((said[0] >> 2) % 3),
+                          .compression = (enum mr_file_compression)((said[0] >> 2) & 3),
                           .framed = (said[1] & 1) != 0,
                           .compressed = (said[1] & 2) != 0,
                           .twice = (said[1] & 4) != 0,
@@ -95,6 +96,17 @@ static void compress_part(struct mr_buf *to, const struct shape *s, const void *
 {
     z_stream z = {0};
 
+    if (s->compression == MR_FILE_ZSTD) {
+        size_t most = ZSTD_compressBound(size);
+        unsigned char *packed = mr_buf_reserve(to, most);
+        size_t n = packed == NULL ? 0 : ZSTD_compress(packed, most, data, size, 1);
+
+        if (packed == NULL || ZSTD_isError(n)) {
+            abort();
+        }
+        to->len += n;
+        return;
+    }
     if (deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, s->compression == MR_FILE_GZIP ? 15 + 16 : 15, 8,
                      Z_DEFAULT_STRATEGY) != Z_OK) {
         abort();

@@ -313,7 +313,7 @@ static void no_memory(void **state)
 
             (void)snprintf(what, sizeof what, "%s, allocation %d", p->name, (int)nth);
             if (rc < 0 && rc != MR_EEXHAUSTED &&
-                ((rc != MR_EINVAL && rc != MR_EDATALOSS) || !fails)) {
+                ((rc != MR_EINVAL && rc != MR_EDATALOSS && rc != MR_EPRECOND) || !fails)) {
                 fail_msg("%s: %d %s", what, rc, err.message);
             }
             if (!p->any_order) {

@@ -19,6 +19,48 @@ static mr_dataset *p_ignore_errors_parallel(void)
     return make("ignore_errors", p_map_fails_parallel(), NULL, NULL, 0, NULL);
 }
 
+/* The third error is one too many. */
+static mr_dataset *p_ignore_errors_limited(void)
+{
+    return make_one("ignore_errors", p_map_fails(), "max_errors", 2);
+}
+
+static mr_dataset *p_assert_cardinality(void)
+{
+    return make_one("assert_cardinality", make_range(0, 23, 1), "cardinality", 23);
+}
+
+static mr_dataset *p_assert_cardinality_too_few(void)
+{
+    return make_one("assert_cardinality", p_map_fails(), "cardinality", 1000);
+}
+
+static mr_dataset *p_assert_cardinality_too_many(void)
+{
+    return make_one("assert_cardinality", p_map_fails(), "cardinality", 5);
+}
+
+/* Batches of 0 descend from nothing: tests/e2e/test_rebatch.py has them. */
+static mr_dataset *rebatch_of(mr_dataset *ds, bool drop_remainder)
+{
+    const int64_t sizes[] = {3, 1, 4};
+
+    return make("rebatch", ds, NULL,
+                ATTRS(BOOL_ATTR("drop_remainder", drop_remainder),
+                      {.name = "sizes", .kind = MR_ATTR_INTS, .ints = sizes, .count = 3}),
+                NULL);
+}
+
+static mr_dataset *p_rebatch(void)
+{
+    return rebatch_of(map_of(make_range(0, 27, 1), fn_text, 0, true), false);
+}
+
+static mr_dataset *p_rebatch_fails(void)
+{
+    return rebatch_of(p_map_fails(), true);
+}
+
 /* Errors move nothing: neither what stands beside the element that failed, nor what comes after
  * it. */
 static mr_dataset *p_zip_fails(void)
@@ -461,6 +503,12 @@ static mr_dataset *p_sample(void)
 const struct pipeline more_pipelines[] = {
     {.name = "ignore_errors", .make = p_ignore_errors},
     {.name = "ignore_errors of a parallel map", .make = p_ignore_errors_parallel},
+    {.name = "ignore_errors, up to a number", .make = p_ignore_errors_limited},
+    {.name = "assert_cardinality", .make = p_assert_cardinality},
+    {.name = "assert_cardinality, too few", .make = p_assert_cardinality_too_few},
+    {.name = "assert_cardinality, too many", .make = p_assert_cardinality_too_many},
+    {.name = "rebatch", .make = p_rebatch},
+    {.name = "rebatch of what fails", .make = p_rebatch_fails},
     {.name = "zip of what fails", .make = p_zip_fails},
     {.name = "batches that fail", .make = p_batch_fails},
     {.name = "cache of what fails", .make = p_cache_fails, .by_value = true},

@@ -73,7 +73,7 @@ static void checksums(void **state)
 
 static void what_is_written_is_read(void **state)
 {
-    static const char *const compressions[] = {"", "GZIP", "ZLIB"};
+    static const char *const compressions[] = {"", "GZIP", "ZLIB", "ZSTD"};
 
     for (int i = 0; i < 6; i++) {
         write_file(compressions[i / 2], 2000, i % 2 == 1);

@@ -54,6 +54,8 @@ CARDINALITY_INFINITE, CARDINALITY_UNKNOWN = -1, -2
     ATTR_VALUE,
 ) = range(1, 11)
 COLUMN_FIXED, COLUMN_VAR = 1, 2
+# Of whole files; ZSTD: Zstandard frames, which TensorFlow does not know.
+COMPRESSIONS = ("", "GZIP", "ZLIB", "ZSTD")
 
 
 class Error(Structure):
@@ -240,6 +242,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "mr_iterator_next_block": (c_int, [_P, c_uint32, c_int, _PP, _ERR]),
     "mr_iterator_losses": (c_int, [_P, POINTER(Losses), _ERR]),
     "mr_iterator_skipped": (c_int, [_P, POINTER(c_uint64), _ERR]),
+    "mr_iterator_ignored_errors": (c_int, [_P, POINTER(c_uint64), _ERR]),
     "mr_iterator_round": (c_int, [_P, POINTER(c_uint64), _ERR]),
     "mr_iterator_give_back": (None, [_P, c_uint64]),
     "mr_iterator_cancel": (None, [_P]),

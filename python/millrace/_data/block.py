@@ -12,6 +12,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import pathlib
+import reprlib
 from typing import Any, Iterable, Sequence, TypeAlias
 
 import numpy as np
@@ -154,14 +156,37 @@ def block_columns(block: Block) -> tuple[int, list[Iterable[Any]]]:
 # ---- making blocks from arrays ----
 
 
+short = reprlib.repr  # of what may have millions of values
+
+
 def _to_bytes(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
         return value.encode()
+    if isinstance(value, os.PathLike):
+        return os.fsencode(value)
     raise TypeError(
-        f"a string tensor is made of bytes or str, not of {type(value).__name__} " f"({value!r})"
+        f"a string tensor is made of bytes or str, not of {type(value).__name__} ({short(value)})"
     )
+
+
+def _strings_of(values: list[Any]) -> list[bytes]:
+    """@values as bytes: millions of names of files take no step of the interpreter each."""
+    kinds = set(map(type, values))
+    if kinds <= {bytes}:
+        return values
+    if kinds == {str}:
+        return list(map(str.encode, values))
+    if kinds <= _PATHS:
+        return list(map(os.fsencode, values))
+    for i, value in enumerate(values):
+        if value is None or (isinstance(value, float) and np.isnan(value)):
+            raise TypeError(
+                f"value {i} is {value!r}, which is no string: tensors have no place for what is "
+                "missing. Fill it in (fillna of pandas), or leave the row out"
+            )
+    return list(map(_to_bytes, values))
 
 
 def as_tensor_array(value: Any) -> Array:
@@ -172,20 +197,40 @@ def as_tensor_array(value: Any) -> Array:
     """
     literal = not isinstance(value, (np.ndarray, np.generic)) and not hasattr(value, "__array__")
     array: Array
-    if literal and isinstance(value, (bytes, str)):
+    if literal and isinstance(value, (bytes, str, os.PathLike)):
         array = np.empty((), object)
         array[()] = value  # np.array(b"a\0") would lose the zero
     else:
         array = np.asarray(value) if not literal else _from_literal(value)
+    if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
+        raise TypeError("values are masked: tensors have no place for what is missing. Fill it in")
+    if array.dtype.kind in "mM":
+        raise TypeError(
+            f"tensors have no {array.dtype}: give numbers, x.astype('int64') (in the unit of the "
+            "dtype), or text, x.astype(str)"
+        )
     if array.dtype.kind in "SUO":
-        flat = array.reshape(-1)
-        out: Array = np.empty(len(flat), object)
-        out[:] = [_to_bytes(v) for v in flat.tolist()]
-        return out.reshape(array.shape)
+        return object_array(_strings_of(array.reshape(-1).tolist()), array.shape)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     as_dtype(array.dtype)  # refuse complex, datetime, ...
     return array
+
+
+def tensor_arrays(what: str, leaves: Sequence[Any], places: Sequence[str]) -> list[Array]:
+    """as_tensor_array() of the components of one element, or of a table: errors name them."""
+    arrays = []
+    for leaf, place in zip(leaves, places):
+        try:
+            arrays.append(as_tensor_array(leaf))
+        except (TypeError, ValueError) as e:
+            at = f"component {place}: " if place else ""
+            raise type(e)(f"{what}: {at}{e}") from None
+    return arrays
+
+
+_NUMBERS = {bool, int, float}
+_PATHS = {pathlib.PosixPath, pathlib.PurePosixPath}
 
 
 def _holds_strings(value: Any) -> bool:
@@ -193,12 +238,12 @@ def _holds_strings(value: Any) -> bool:
         if not value:
             return False
         value = value[0]
-    return isinstance(value, (bytes, str))
+    return isinstance(value, (bytes, str, os.PathLike))
 
 
 def _holds_arrays(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        return any(_holds_arrays(v) for v in value)
+        return not set(map(type, value)) <= _NUMBERS and any(map(_holds_arrays, value))
     return isinstance(value, (np.ndarray, np.generic))
 
 
@@ -214,7 +259,14 @@ def _from_literal(value: Any) -> Array:
                 f"a list stands for one tensor, and this one has no shape: {e}"
             ) from None
     if array.dtype.kind == "O" and not _holds_strings(value):
-        raise TypeError(f"cannot make a tensor of {type(value).__name__} ({value!r})")
+        if any(v is None for v in array.reshape(-1)):
+            raise TypeError(
+                "a list of numbers holds None: tensors have no place for what is missing. Fill it "
+                "in, or leave the row out"
+            )
+        raise TypeError(f"cannot make a tensor of {type(value).__name__} ({short(value)})")
+    if array.dtype.kind == "O":
+        return array
     if _holds_arrays(value):
         return array  # a list of arrays keeps their dtype
     if array.dtype == np.int64:
@@ -225,13 +277,33 @@ def _from_literal(value: Any) -> Array:
     return array
 
 
+def _point_at(column: _ffi.Column, array: Array) -> list[Any]:
+    """@column's values are @array's; what holds them until mr_block_new() has copied them."""
+    if array.dtype.kind != "O":
+        array = np.ascontiguousarray(array)
+        column.data = array.ctypes.data
+        return [array]
+    values = array.reshape(-1).tolist()
+    offsets = np.zeros(len(values) + 1, np.uint64)
+    np.cumsum(np.fromiter(map(len, values), np.uint64, len(values)), out=offsets[1:])
+    heap = np.frombuffer(b"".join(values) or b"\0", np.uint8)  # no copy
+    column.offsets, column.data = offsets.ctypes.data, heap.ctypes.data
+    return [offsets, heap]
+
+
+def _new_block(rows: int, table: ctypes.Array[_ffi.Column], columns: int) -> _ffi.ConstantHandle:
+    ret, err = ctypes.c_void_p(), _ffi.Error()
+    check(lib.mr_block_new(rows, table, columns, byref(ret), byref(err)), err)
+    return _ffi.ConstantHandle(ret)
+
+
 def new_block(rows: int, arrays: Sequence[Array], per_row: bool = False) -> _ffi.ConstantHandle:
     """
     A block of constants: with @per_row row r of column k is @arrays[k][r]; otherwise one row that
     holds the arrays whole.
     """
     table = (_ffi.Column * max(1, len(arrays)))()
-    keep: list[Any] = []  # what the table points at, until mr_block_new() has copied it
+    keep: list[Any] = []
     for column, array in zip(table, arrays):
         dims = array.shape[1:] if per_row else array.shape
         if len(dims) > _ffi.RANK_MAX:
@@ -239,17 +311,26 @@ def new_block(rows: int, arrays: Sequence[Array], per_row: bool = False) -> _ffi
         column.kind, column.dtype = _ffi.COLUMN_FIXED, as_dtype(array.dtype).code
         column.rank = len(dims)
         column.dims[: len(dims)] = dims
-        if array.dtype.kind == "O":
-            values = array.reshape(-1).tolist()
-            offsets = np.zeros(len(values) + 1, np.uint64)
-            np.cumsum([len(v) for v in values], out=offsets[1:])
-            heap = ctypes.create_string_buffer(b"".join(values))
-            column.offsets, column.data = offsets.ctypes.data, ctypes.addressof(heap)
-            keep += [offsets, heap]
-        else:
-            array = np.ascontiguousarray(array)
-            column.data = array.ctypes.data
-            keep.append(array)
-    ret, err = ctypes.c_void_p(), _ffi.Error()
-    check(lib.mr_block_new(rows, table, len(arrays), byref(ret), byref(err)), err)
-    return _ffi.ConstantHandle(ret)
+        keep += _point_at(column, array)
+    return _new_block(rows, table, len(arrays))
+
+
+def new_var_block(columns: Sequence[Sequence[Array]]) -> _ffi.ConstantHandle:
+    """
+    A block of constants whose rows have shapes of their own: row r of column k is @columns[k][r].
+    The arrays of a column have one dtype and one rank; there is at least one row.
+    """
+    table = (_ffi.Column * max(1, len(columns)))()
+    keep: list[Any] = []
+    for column, arrays in zip(table, columns):
+        rank = arrays[0].ndim
+        if rank > _ffi.RANK_MAX:
+            raise ValueError(f"rank {rank} is above the limit of {_ffi.RANK_MAX}")
+        dims = np.array([array.shape for array in arrays], np.int64)
+        starts = np.zeros(len(arrays) + 1, np.uint64)
+        np.cumsum([array.size for array in arrays], out=starts[1:])
+        column.kind, column.dtype = _ffi.COLUMN_VAR, as_dtype(arrays[0].dtype).code
+        column.rank, column.row_dims, column.starts = rank, dims.ctypes.data, starts.ctypes.data
+        keep += [dims, starts]
+        keep += _point_at(column, np.concatenate([array.reshape(-1) for array in arrays]))
+    return _new_block(len(columns[0]), table, len(columns))

@@ -90,6 +90,27 @@ def leaf_nodes(structure: Structure) -> list[Structure]:
     return [leaf for child in structure for leaf in leaf_nodes(child)]
 
 
+def places(structure: Structure) -> list[str]:
+    """Where the leaves of @structure stand, for messages: "['a'][0]"; "" of one that is all."""
+    found: list[str] = []
+
+    def walk(node: Structure, place: str) -> None:
+        if _is_leaf(node):
+            found.append(place)
+        elif isinstance(node, list):
+            for i, child in enumerate(node):
+                walk(child, f"{place}[{i}]")
+        elif _NAMED in node:
+            for field, child in zip(*node[_NAMED][1:]):
+                walk(child, f"{place}.{field}")
+        else:
+            for key, child in node.items():
+                walk(child, f"{place}[{key!r}]")
+
+    walk(structure, "")
+    return found
+
+
 def is_namedtuple(value: Any) -> bool:
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
@@ -127,10 +148,11 @@ def flatten(
     """(leaves, structure) of @value. None is refused: an element has no place for it."""
     leaves: list[Any] = []
 
-    def walk(node: Any) -> Structure:
+    def walk(node: Any, place: str) -> Structure:
         if node is None:
+            at = f" (it is component {place})" if place else ""
             raise TypeError(
-                "None cannot be part of an element: leave the component out, or use a "
+                f"None cannot be part of an element{at}: leave the component out, or use a "
                 "value that says it"
             )
         if is_leaf(node) or not is_nest(node):
@@ -139,7 +161,11 @@ def flatten(
         if is_composite(node):
             names, parts = node._components()
             return {
-                _NAMED: [_COMPOSITE + node._composite_name, names, [walk(part) for part in parts]]
+                _NAMED: [
+                    _COMPOSITE + node._composite_name,
+                    names,
+                    [walk(part, f"{place}.{name}") for name, part in zip(names, parts)],
+                ]
             }
         if isinstance(node, collections.abc.Mapping):
             for key in node:
@@ -150,11 +176,12 @@ def flatten(
                     )
                 if key.startswith("!"):
                     raise ValueError(f"key {key!r}: names that begin with '!' are reserved")
-            return {key: walk(node[key]) for key in sorted(node)}
+            return {key: walk(node[key], f"{place}[{key!r}]") for key in sorted(node)}
         if is_namedtuple(node):
             fields = list(node._fields)
             _remember(type(node), fields)
-            return {_NAMED: [type(node).__name__, fields, [walk(child) for child in node]]}
+            children = [walk(child, f"{place}.{name}") for name, child in zip(fields, node)]
+            return {_NAMED: [type(node).__name__, fields, children]}
         if _is_record(node):
             fields = [f.name for f in dataclasses.fields(node)]
             _remember(type(node), fields)
@@ -162,12 +189,12 @@ def flatten(
                 _NAMED: [
                     type(node).__name__,
                     fields,
-                    [walk(getattr(node, name)) for name in fields],
+                    [walk(getattr(node, name), f"{place}.{name}") for name in fields],
                 ]
             }
-        return [walk(child) for child in node]
+        return [walk(child, f"{place}[{i}]") for i, child in enumerate(node)]
 
-    structure = walk(value)
+    structure = walk(value, "")
     return leaves, structure
 
 

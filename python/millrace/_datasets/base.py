@@ -74,7 +74,7 @@ class DatasetBase:
         self._one_source = op in _ONE_SOURCE and all(ds._one_source for ds in inputs)
         self._by_share = frozenset[str]().union(*(ds._by_share for ds in inputs))
         pairs = op == "zip" and len(inputs) > 1 and not self._one_source
-        if pairs or op in ("take", "skip", "shard"):
+        if pairs or op in ("take", "skip", "shard", "assert_cardinality"):
             self._by_share |= {op}
 
     def _counting(self, ds: Self, counts: Any) -> Self:

@@ -25,6 +25,18 @@ def _divides(batch_size: Any, shapes: Sequence[_spec.TensorShape]) -> bool:
     return rows is not None and batch_size > 0 and rows % batch_size == 0
 
 
+def _sizes(batch_sizes: Any) -> list[int]:
+    """@batch_sizes as a list, which is not empty."""
+    sizes = np.asarray(batch_sizes)
+    if sizes.ndim != 1 or sizes.size == 0:
+        raise ValueError(
+            f"batch_size is a number or a vector of numbers, not of shape {sizes.shape}"
+        )
+    if sizes.dtype.kind not in "iu":
+        raise TypeError(f"batch_size is an integer or several, not {batch_sizes!r}")
+    return [int(size) for size in sizes]
+
+
 class Batches(DatasetBase):
     """The methods of a Dataset that put elements together."""
 
@@ -417,8 +429,9 @@ class Batches(DatasetBase):
 
         Parameters
         ----------
-        batch_size : int
-            How many elements a batch has.
+        batch_size : int or sequence of int
+            How many elements a batch has. Several sizes take turns; a size of 0 makes a batch
+            without elements.
         drop_remainder : bool, default False
             Whether a last batch that is smaller is left out.
         name : str, optional
@@ -431,19 +444,30 @@ class Batches(DatasetBase):
 
         Raises
         ------
-        UnimplementedError
-            `batch_size` is several sizes.
+        InvalidArgumentError
+            A size is below 0, or all are 0.
 
         Examples
         --------
         >>> list(mr.Dataset.range(6).batch(2).rebatch(3))
         [array([0, 1, 2]), array([3, 4, 5])]
+        >>> list(mr.Dataset.range(6).batch(3).rebatch([1, 2]))
+        [array([0]), array([1, 2]), array([3]), array([4, 5])]
         """
+        if not isinstance(batch_size, Symbol) and np.ndim(batch_size) != 0:
+            sizes = _sizes(batch_size)
+            if len(set(sizes)) > 1:
+                return self._rebatch_in_turn(sizes, drop_remainder)
+            batch_size = sizes[0]
         if not isinstance(batch_size, Symbol):
-            if np.ndim(batch_size) != 0:
-                raise errors.UnimplementedError(
-                    "Dataset.rebatch with several sizes is not " "supported: give one"
-                )
             if not drop_remainder:  # whole batches of whole batches leave no remainder
                 drop_remainder = _divides(batch_size, [spec.shape for spec in self._leaf_specs()])
         return self.unbatch().batch(batch_size, drop_remainder=drop_remainder)
+
+    def _rebatch_in_turn(self, sizes: Sequence[int], drop_remainder: bool) -> Self:
+        if _composites.has_composites(self._structure):
+            raise errors.UnimplementedError(
+                "rebatch of ragged or sparse tensors with several sizes is not supported: give one"
+            )
+        attrs = add_flag(AttrTable().ints("sizes", sizes), "drop_remainder", drop_remainder)
+        return self._of("rebatch", [self.unbatch()], attrs)._named("rebatch", [self])

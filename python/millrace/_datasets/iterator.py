@@ -141,6 +141,7 @@ class NumpyIterator:
         self._error = _ffi.Error()
         self._c_losses = room_for_losses()
         self._skipped = 0  # when it was asked last, or at the end
+        self._ignored_errors = 0  # the same
         self._round: int | None = None  # the same
         self._round_error: errors.MillraceError | None = None  # why it is not known
         self._dataset = dataset
@@ -300,7 +301,7 @@ class NumpyIterator:
         handle = self._handle  # held until all of it has changed
         if handle is not None:
             self._give_back()
-            _ = self.skipped  # the last word on it
+            _ = self.skipped, self.ignored_errors  # the last words on them
             self._ask_round()
         self.__dict__.update(after)
 
@@ -395,6 +396,20 @@ class NumpyIterator:
             check(lib.mr_iterator_skipped(handle, byref(count), byref(error)), error)
             self._skipped = count.value
         return self._skipped
+
+    @property
+    def ignored_errors(self) -> int:
+        """How many elements ``Dataset.ignore_errors`` has left out so far, since they failed.
+
+        Counted where the operator runs, which is ahead of the elements that were returned. What
+        runs on the workers of a service is not counted here. A restored iterator counts on.
+        """
+        handle = self._handle
+        if handle is not None:
+            count, error = ctypes.c_uint64(), _ffi.Error()
+            check(lib.mr_iterator_ignored_errors(handle, byref(count), byref(error)), error)
+            self._ignored_errors = count.value
+        return self._ignored_errors
 
     @property
     def round(self) -> int | None:

@@ -263,11 +263,13 @@ class Order(DatasetBase):
             add_number(attrs, "buffer_size", buffer_size)
         return self._of("prefetch", [self], attrs)
 
-    def ignore_errors(self, log_warning: bool = False, name: str | None = None) -> Self:
+    def ignore_errors(
+        self, log_warning: bool = False, name: str | None = None, max_errors: int | None = None
+    ) -> Self:
         """Leave out the elements that cannot be made.
 
         Memory that runs out, and a service that cannot be reached, are no faults of an element and
-        are raised as ever.
+        are raised as ever. NumpyIterator.ignored_errors says how many were left out.
 
         Parameters
         ----------
@@ -276,17 +278,29 @@ class Order(DatasetBase):
             its error and how many there were so far.
         name : str, optional
             Accepted and ignored.
+        max_errors : int, optional
+            How many are left out at most, by an iterator (on workers: by a task). The error after
+            that many is raised, and ends the iterator. By default any number.
 
         Returns
         -------
         Dataset
             Of the others.
 
+        Raises
+        ------
+        ValueError
+            `max_errors` is below 0.
+
         Examples
         --------
         >>> ds = mr.Dataset.from_tensor_slices(["1", "two", "3"]).map(mr.strings.to_number)
-        >>> list(ds.ignore_errors())
+        >>> list(ds.ignore_errors(max_errors=1))
         [1.0, 3.0]
         """
         attrs = add_flag(AttrTable(), "log_warning", log_warning)
+        if max_errors is not None:
+            if not isinstance(max_errors, Symbol) and max_errors < 0:
+                raise ValueError(f"max_errors is at least 0, or None: got {max_errors}")
+            add_number(attrs, "max_errors", max_errors)
         return self._of("ignore_errors", [self], attrs)

@@ -51,6 +51,10 @@ _traced = (
 py_function = absent("py_function", _traced)
 numpy_function = absent("numpy_function", _traced)
 
+_iterates = "iter(ds) gives a mr.NumpyIterator: next(it), it.element_spec, it.get_state()"
+Iterator = absent("Iterator", _iterates)
+IteratorSpec = absent("IteratorSpec", _iterates)
+
 decode_gif = absent(
     "decode_gif", "convert the files to PNG, a frame each, or to TFRecords of pixels"
 )

@@ -1,6 +1,8 @@
-/* batch and padded_batch: groups of consecutive elements become one element with a first dimension
- * more. Their shapes must agree, or are padded until they do. */
+/* batch, padded_batch and rebatch: groups of consecutive elements become one element with a first
+ * dimension more. Their shapes must agree, or are padded until they do. rebatch makes groups of
+ * several sizes in turn. */
 #include "engine/gather.h"
+#include "engine/ops/cycle.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/padding.h"
 
@@ -19,6 +21,7 @@ struct batch_iter {
     size_t charged;            /* bytes of the budget that the rows gathered take */
     struct mr_padding padding; /* without shapes: batch */
     bool *joined;              /* components whose rows are put behind one another; or NULL */
+    struct mr_cycle cycle;     /* the sizes of rebatch; `size` is the one whose turn it is */
 };
 
 /* Which of @n components the attribute "joined" names; NULL: there is none. */
@@ -53,16 +56,19 @@ static int infer_joined(struct mr_leaf_spec *leaf, size_t i, mr_error *err)
     return MR_OK;
 }
 
-/* The spec and the number of batches of elements whose leaves are @leaves, @n of them; they are
- * changed. */
-static int infer_batches(struct mr_infer *in, struct mr_leaf_spec *leaves, size_t n, mr_error *err)
+static bool drops_remainder(const struct mr_infer *in)
+{
+    const struct mr_attr *drop = mr_infer_attr(in, "drop_remainder");
+
+    return drop != NULL && drop->i != 0;
+}
+
+/* The spec of batches of @size (or MR_DIM_UNKNOWN) of elements whose leaves are @leaves, @n of
+ * them; they are changed. */
+static int infer_spec(struct mr_infer *in, struct mr_leaf_spec *leaves, size_t n, int64_t size,
+                      mr_error *err)
 {
     MR_AUTO(mr_free) bool *joined = NULL;
-    bool known;
-    int64_t size = mr_infer_int(in, "batch_size", 1, &known);
-    const struct mr_attr *drop = mr_infer_attr(in, "drop_remainder");
-    bool whole = drop != NULL && drop->i != 0;
-    int64_t count = in->inputs[0]->cardinality;
 
     MR_TRY(mr_infer_no_datasets(in->inputs[0]->spec, err));
     MR_TRY(joined_components(mr_infer_attr(in, "joined"), n, &joined, err));
@@ -81,15 +87,26 @@ static int infer_batches(struct mr_infer *in, struct mr_leaf_spec *leaves, size_
         }
         memmove(leaves[i].dims + 1, leaves[i].dims,
                 (size_t)leaves[i].rank * sizeof leaves[i].dims[0]);
-        leaves[i].dims[0] = known && whole ? size : MR_DIM_UNKNOWN;
+        leaves[i].dims[0] = size;
         leaves[i].rank = (int8_t)(leaves[i].rank + 1);
     }
+    return mr_spec_new(leaves, n, mr_spec_structure(in->inputs[0]->spec), &in->spec, err);
+}
+
+/* The same, and the number of batches. */
+static int infer_batches(struct mr_infer *in, struct mr_leaf_spec *leaves, size_t n, mr_error *err)
+{
+    bool known;
+    int64_t size = mr_infer_int(in, "batch_size", 1, &known);
+    bool whole = drops_remainder(in);
+    int64_t count = in->inputs[0]->cardinality;
+
     if (count >= 0 && known) {
         in->cardinality = count / size + (!whole && count % size > 0);
     } else if (count == MR_CARDINALITY_INFINITE) {
         in->cardinality = MR_CARDINALITY_INFINITE;
     }
-    return mr_spec_new(leaves, n, mr_spec_structure(in->inputs[0]->spec), &in->spec, err);
+    return infer_spec(in, leaves, n, known && whole ? size : MR_DIM_UNKNOWN, err);
 }
 
 static int batch_infer(struct mr_infer *in, mr_error *err)
@@ -106,6 +123,27 @@ static int padded_batch_infer(struct mr_infer *in, mr_error *err)
 
     MR_TRY(mr_padding_infer(in, &leaves, err));
     return infer_batches(in, leaves, mr_spec_leaves(in->inputs[0]->spec), err);
+}
+
+static int rebatch_infer(struct mr_infer *in, mr_error *err)
+{
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
+    int64_t count = in->inputs[0]->cardinality;
+
+    MR_TRY(mr_cycle_infer(in, drops_remainder(in), &count, err));
+    in->cardinality = count;
+    MR_TRY(mr_spec_copy_leaves(in->inputs[0]->spec, &leaves, err));
+    return infer_spec(in, leaves, mr_spec_leaves(in->inputs[0]->spec), MR_DIM_UNKNOWN, err);
+}
+
+static int rebatch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct batch_iter *it = (struct batch_iter *)head;
+
+    MR_TRY(mr_cycle_open(head, &it->cycle, err));
+    it->size = mr_cycle_size(&it->cycle);
+    it->drop_remainder = mr_op_bool(head, "drop_remainder", false);
+    return mr_op_open_input(head, ctx, err);
 }
 
 static int batch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -140,6 +178,15 @@ static int too_large(struct batch_iter *it, mr_error *err)
 static int recharge(struct batch_iter *it, mr_error *err)
 {
     return mr_env_recharge(it->head.env, &it->charged, it->rows.bytes) ? MR_OK : too_large(it, err);
+}
+
+/* A batch is done with; it was not a remainder, behind which nothing comes. */
+static void next_batch(struct batch_iter *it)
+{
+    if (it->cycle.n > 0) {
+        mr_cycle_next(&it->cycle);
+        it->size = mr_cycle_size(&it->cycle);
+    }
 }
 
 /* The element behind those gathered has failed, and with it the batch. */
@@ -189,6 +236,9 @@ static int give_failure(struct batch_iter *it, const struct mr_pull *pull, mr_er
     }
     int failed = it->lost > 0 && it->drop_remainder ? MR_END : it->failed;
     *err = it->failure;
+    if (it->lost == 0) {
+        next_batch(it);
+    }
     it->failed = MR_OK;
     it->lost = 0;
     return failed;
@@ -288,14 +338,21 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
     if (it->failed != MR_OK) {
         return give_failure(it, pull, err);
     }
+    if (it->size == 0) {
+        rc = mr_cycle_empty(head->ds->spec, ret, err);
+        next_batch(it);
+        return rc == MR_OK ? MR_OK : mr_op_fail(head, head->delivered, rc, err);
+    }
     full = it->rows.rows / it->size;
     if (full > 0) {
         uint64_t most = MR_BLOCK_ROWS_MAX / it->size > 0 ? MR_BLOCK_ROWS_MAX / it->size : 1;
 
         full = MR_MIN(full, pull->rows);
         full = MR_MIN(full, most);
-        full = it->padding.shapes == NULL ? full : 1; /* each is padded to a shape of its own */
+        /* each is padded to a shape of its own, or has a size of its own */
+        full = it->padding.shapes == NULL && it->cycle.n == 0 ? full : 1;
         rc = take_batches(it, (uint32_t)full, it->size, ret, err);
+        next_batch(it);
     } else if (it->rows.rows > 0 && !it->drop_remainder) {
         rc = take_batches(it, 1, (uint32_t)it->rows.rows, ret, err);
     } else {
@@ -312,7 +369,12 @@ static int batch_state(struct mr_op_iter *head, struct mr_state *s, mr_error *er
     struct batch_iter *it = (struct batch_iter *)head;
     uint64_t lost = it->lost;
 
-    MR_TRY(mr_state_ending(s, &it->ended, &lost, it->size - 1, &it->failed, &it->failure, err));
+    if (it->cycle.n > 0) {
+        MR_TRY(mr_state_bounded(s, &it->cycle.turn, it->cycle.n - 1, err));
+        it->size = mr_cycle_size(&it->cycle);
+    }
+    MR_TRY(mr_state_ending(s, &it->ended, &lost, it->size > 0 ? it->size - 1 : 0, &it->failed,
+                           &it->failure, err));
     it->lost = (uint32_t)lost;
     MR_TRY(mr_gather_state(&it->rows, head->ds->inputs[0]->spec, s, err));
     return s->restores ? recharge(it, err) : MR_OK;
@@ -326,6 +388,7 @@ static void batch_close(struct mr_op_iter *head)
     mr_gather_free(&it->rows);
     mr_padding_free(&it->padding);
     mr_free(it->joined);
+    mr_free(it->cycle.sizes);
 }
 
 const struct mr_operator mr_operator_batch = {
@@ -351,4 +414,14 @@ const struct mr_operator mr_operator_padded_batch = {
     .infer = padded_batch_infer,
     .run = MR_RUN(struct batch_iter, .open = padded_batch_open, .pull = batch_pull,
                   .state = batch_state, .close = batch_close),
+};
+
+const struct mr_operator mr_operator_rebatch = {
+    .name = "rebatch",
+    .inputs = 1,
+    .args =
+        MR_ARGS(MR_ARG("sizes", MR_ATTR_INTS, MR_ARG_CONSTANT), MR_OPTIONAL_BOOL("drop_remainder")),
+    .infer = rebatch_infer,
+    .run = MR_RUN(struct batch_iter, .open = rebatch_open, .pull = batch_pull, .state = batch_state,
+                  .close = batch_close),
 };

@@ -1,8 +1,8 @@
 /*
  * Walk the elements of a dataset, made here or by the workers it is distributed to.
  *
- * An iterator belongs to one thread at a time; only mr_iterator_cancel(), mr_iterator_skipped() and
- * mr_iterator_round() may come from another. It must be used in the process that opened it: after a
+ * An iterator belongs to one thread at a time; only mr_iterator_cancel(), mr_iterator_skipped(),
+ * mr_iterator_ignored_errors() and mr_iterator_round() may come from another. It must be used in the process that opened it: after a
  * fork the child gets MR_EPRECOND.
  */
 #ifndef MILLRACE_ITERATOR_H
@@ -93,6 +93,12 @@ MR_API int mr_iterator_losses(mr_iterator *it, struct mr_losses *ret, mr_error *
  * share one see the same. Never waits.
  */
 MR_API int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err);
+
+/*
+ * How many errors of elements its ignore_errors have left out so far, in this process: those of a
+ * part that workers run are theirs. A restored iterator counts on. Never waits.
+ */
+MR_API int mr_iterator_ignored_errors(mr_iterator *it, uint64_t *ret, mr_error *err);
 
 /*
  * Of which round of a coordinated read the element is that was handed out last: MR_OK, or MR_END if

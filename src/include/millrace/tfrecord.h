@@ -14,9 +14,9 @@ MR_BEGIN_DECLS
 typedef struct mr_tfrecord_writer mr_tfrecord_writer;
 
 /*
- * Create @path, or truncate it. @compression is "" (or NULL), "GZIP" or "ZLIB"; @level is zlib's, 0
- * (none) to 9 (most), or -1 for its default. *@ret belongs to the caller
- * (mr_tfrecord_writer_close()).
+ * Create @path, or truncate it. @compression is "" (or NULL), "GZIP", "ZLIB" or "ZSTD"; @level is
+ * zlib's, 0 (none) to 9 (most), or zstd's, 0 (its default) to 19, or -1 for the default. *@ret
+ * belongs to the caller (mr_tfrecord_writer_close()).
  */
 MR_API int mr_tfrecord_writer_open(const char *path, const char *compression, int level,
                                    mr_tfrecord_writer **ret, mr_error *err);

@@ -1,0 +1,1 @@
+"""What mr.experimental has that is no method of Dataset."""
