@@ -212,12 +212,14 @@ struct mr_pull mr_pull_more(const struct mr_pull *pull, uint64_t rows)
 #define ROOM_FOR_OTHERS 40u
 #define LOCATION_BYTES_MIN 32u
 
-/* The operator that failed: of joined maps (engine/plan.c) the last one stands for all. */
+/* The operator that failed: of joined maps (engine/plan.c) the last one stands for all. The number
+ * may come out of a state, which nobody vouches for. */
 static const mr_dataset *failed_operator(const struct mr_op_iter *it, const mr_error *err)
 {
     const mr_dataset *ds = it->ds;
 
-    for (uint32_t n = (err->traits & MR_BEHIND) >> MR_BEHIND_SHIFT; n > 0; n--) {
+    for (uint32_t n = (err->traits & MR_BEHIND) >> MR_BEHIND_SHIFT; n > 0 && ds->ninputs == 1;
+         n--) {
         ds = ds->inputs[0];
     }
     return ds;

@@ -197,7 +197,7 @@ def test_programs_of_other_kinds(tmp_path):
             cwd=tmp_path,
             env=os.environ,
         )
-        assert (done.stdout, done.stderr) == (want.format(shown), "")
+        assert (done.stdout, done.returncode) == (want.format(shown), 0), done.stderr
 
 
 # ---- errors while a pipeline is built ----

@@ -156,6 +156,12 @@ def lines_of(function):
     return {line for _, _, line in function.__code__.co_lines() if line is not None}
 
 
+def line_of(text):
+    """The first line of this file with @text."""
+    with open(__file__) as source:
+        return next(n for n, line in enumerate(source, 1) if text in line)
+
+
 def error_of(ds):
     with pytest.raises(mr.errors.MillraceError) as raised:
         for _ in ds.take(100):
@@ -254,6 +260,29 @@ LAMBDAS = {
     if hasattr(code, "co_lines")
     for _, _, line in code.co_lines()
 }
+
+
+def test_a_damaged_file_names_the_line_of_its_source(files, tmp_path, cluster):
+    data = bytearray(open(files["records"], "rb").read())
+    data[-5] ^= 1  # of the last record
+    (tmp_path / "r").write_bytes(data)
+    names = Dataset.from_tensors(str(tmp_path / "r"))
+    for ds in (
+        mr.TFRecordDataset(str(tmp_path / "r")),
+        names.interleave(lambda name: mr.TFRecordDataset(name), num_parallel_calls=2),
+    ):
+        here = error_of(ds)
+        found = re.match(
+            r"tfrecord \(step 1, e2e/test_service_lines.py:([0-9]+)\), element 11: "
+            r"file '[^']*/r', offset [0-9]+, record 11: ",
+            here,
+        )
+        assert found, here
+        assert int(found[1]) in lines_of(test_a_damaged_file_names_the_line_of_its_source) | {
+            line_of("names.interleave(lambda name")
+        }
+        there = error_of(ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF)))
+        assert_same(there, here)
 
 
 def test_batches_that_cannot_be_made_name_their_records(files, cluster):

@@ -298,7 +298,7 @@ static void a_line_too_long_that_is_cut_short_fails_once(void **state)
     l = read_all(ds, &options);
     assert_int_equal(l.n, 3);
     assert_string_equal(l.text[0], "0;'first'");
-    assert_non_null(strstr(l.text[2], "unknown number of elements"));
+    assert_non_null(strstr(l.text[2], "behind an error of unknown extent"));
     lines_free(&l);
     mr_dataset_unref(ds);
     (void)unlink(path);

@@ -2,6 +2,8 @@
 #include "engine_support.h"
 
 #include "dataset/graph.h"
+#include "engine/op.h"
+#include "engine/program.h"
 #include "millrace/dataset.pb-c.h"
 
 #include <setjmp.h>
@@ -73,6 +75,22 @@ static void joined_maps_have_their_own_locations(void **state)
                                    "division by zero");
     lines_expect_text(&(struct lines){.text = &l.text[3], .n = 1}, "0");
     lines_free(&l);
+    mr_dataset_unref(ds);
+}
+
+/* The traits of an error may come out of a state. */
+static void no_number_leads_beyond_the_source(void **state)
+{
+    mr_dataset *ds = make_one("take", make_range(0, 1, 1), "count", 1);
+    struct mr_op_iter it = {.ds = ds};
+    mr_error err = {.traits = MR_BEHIND | MR_RETRYABLE, .message = "x"};
+
+    CHECK_OK(mr_dataset_set_location(ds, "a:1", e));
+    assert_int_equal(mr_op_fail(&it, 7, MR_EUNKNOWN, &err), MR_EUNKNOWN);
+    assert_string_equal(err.message, "range (step 1), element 7: x");
+    assert_int_equal(err.traits, MR_RETRYABLE);
+    (void)mr_op_fail(&it, 7, MR_EUNKNOWN, &err);
+    assert_string_equal(err.message, "take (step 2, a:1), element 7: range (step 1), element 7: x");
     mr_dataset_unref(ds);
 }
 
@@ -297,6 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_name_the_location),
         cmocka_unit_test(joined_maps_have_their_own_locations),
+        cmocka_unit_test(no_number_leads_beyond_the_source),
         cmocka_unit_test(long_locations_lose_their_directory),
         cmocka_unit_test(a_long_path_of_a_file_loses_its_front),
         cmocka_unit_test(definitions_keep_locations),
