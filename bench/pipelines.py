@@ -2,7 +2,7 @@
 Pipelines that people write: images a second, records a second, beside tf.data.
 
     bench/pipelines.py --build build/release [--only g] [--rounds 5]
-        [--tensorflow build/peers/bin/python] [--service]
+        [--tensorflow build/peers/bin/python] [--pyarrow build/peers/bin/python] [--service]
 
 They run in the process that reads them, or, with --service, on one worker that one client reads.
 
@@ -11,7 +11,9 @@ packages. Rounds are interleaved; of each variant the median counts, of each pac
 variant. `auto / fixed` is the best variant with AUTOTUNE beside the best without.
 
 The input: case a 2 million numbers; b 20,000 tf.Examples of 784 floats, four times; c 256 JPEGs of 500 x 375; d
-200,000 lines of 10 numbers; e 100,000 lines of text; g 2,048 images of 224 x 224 x 3 bytes.
+200,000 lines of 10 numbers; e 100,000 lines of text; f a Parquet file of 2 million rows of 13 numbers,
+Snappy, beside pyarrow's iter_batches (which writes it: only with --pyarrow); g 2,048 images of 224 x
+224 x 3 bytes.
 """
 
 import argparse
@@ -61,6 +63,10 @@ VARIANTS = {
         ".padded_batch(64).prefetch(2)",
         "batch, split (A)": "T(files('e')).batch(64).map("
         "lambda x: words(x).to_tensor(), num_parallel_calls=A).prefetch(2)",
+    },
+    "f": {
+        "batch": "m.experimental.ParquetDataset(files('f')).batch(1024)",
+        "batch, prefetch (A)": "m.experimental.ParquetDataset(files('f')).batch(1024).prefetch(A)",
     },
     "g": {
         "map, batch": "D.from_tensor_slices(IMAGES).repeat(8).map(normal).batch(32)",
@@ -132,6 +138,33 @@ def make_input(directory):
             f.write(" ".join(vocabulary[i] for i in rng.integers(0, 5000, length)) + "\n")
 
 
+def make_parquet(directory):
+    import numpy as np
+    import pyarrow
+    import pyarrow.parquet
+
+    rng, rows = np.random.default_rng(2), 2_000_000
+    columns = {f"f{i}": rng.standard_normal(rows).astype(np.float32) for i in range(8)}
+    columns.update({f"i{i}": rng.integers(0, 1000, rows) for i in range(4)})
+    columns["label"] = rng.integers(0, 2, rows).astype(np.int32)
+    table = pyarrow.table(columns)
+    pyarrow.parquet.write_table(table, f"{directory}/f-0", row_group_size=1 << 18)
+
+
+def run_pyarrow(directory):
+    """The same of pyarrow alone, which has its columns when it has a batch."""
+    import pyarrow.parquet
+
+    rates = {}
+    for variant, threads in {"one thread": False, "threads": True}.items():
+        begin, count = time.perf_counter(), 0
+        file = pyarrow.parquet.ParquetFile(f"{directory}/f-0")
+        for batch in file.iter_batches(batch_size=1024, use_threads=threads):
+            count += batch.num_rows
+        rates[variant] = count / (time.perf_counter() - begin)
+    return rates
+
+
 def servers(package):
     """A dispatcher and a worker: their address, and what keeps them alive."""
     if package == "millrace":
@@ -160,6 +193,8 @@ def serve_tensorflow():
 
 def run_once(case, package, directory, on_worker):
     """{variant: elements a second} of one pass of each."""
+    if package == "pyarrow":
+        return run_pyarrow(directory) if case == "f" else make_parquet(directory)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     target, alive = servers(package) if on_worker else (None, None)
     if package == "millrace":
@@ -202,7 +237,7 @@ def median_rates(rounds):
     return {v: statistics.median(r[v] for r in rounds) for v in rounds[0]}
 
 
-def report(case, ours, theirs):
+def report(case, ours, theirs, peer):
     found = median_rates(ours)
     auto = max((r for v, r in found.items() if "(A)" in v), default=None)
     fixed = max(r for v, r in found.items() if "(A)" not in v)
@@ -211,8 +246,8 @@ def report(case, ours, theirs):
         line["auto / fixed"] = round(auto / fixed, 2)
     if theirs:
         best = max(median_rates(theirs).values())
-        line["tf.data/s"] = round(best)
-        line["ratio to tf.data"] = round(max(found.values()) / best, 2)
+        line[f"{peer}/s"] = round(best)
+        line[f"ratio to {peer}"] = round(max(found.values()) / best, 2)
     print(json.dumps(line), flush=True)
 
 
@@ -225,6 +260,7 @@ def main():
     parser.add_argument(
         "--service", action="store_true", help="on one worker, beside tf.data service"
     )
+    parser.add_argument("--pyarrow", help="a Python that has pyarrow: for case f")
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--tf-servers", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -234,6 +270,8 @@ def main():
     if args.tf_servers:
         serve_tensorflow()
         return
+    if args.only == "f" and not args.pyarrow:
+        parser.error("case f needs --pyarrow")
     if args.build:
         root = pathlib.Path(__file__).resolve().parents[1]
         library = next(pathlib.Path(args.build).resolve().glob("lib/libmillrace.so.*"))
@@ -243,15 +281,20 @@ def main():
         sys.path.insert(0, str(root / "python"))
     with tempfile.TemporaryDirectory() as directory:
         make_input(directory)
+        peers = {case: ("tensorflow", args.tensorflow) for case in VARIANTS}
+        peers["f"] = ("pyarrow", args.pyarrow)
+        if args.pyarrow:
+            measure(args.pyarrow, "make", "pyarrow", directory, False)
+        else:
+            del VARIANTS["f"]
         for case in [args.only] if args.only else VARIANTS:
+            package, python = peers[case]
             ours, theirs = [], []
             for _ in range(args.rounds):
                 ours.append(measure(sys.executable, case, "millrace", directory, args.service))
-                if args.tensorflow:
-                    theirs.append(
-                        measure(args.tensorflow, case, "tensorflow", directory, args.service)
-                    )
-            report(case, ours, theirs)
+                if python:
+                    theirs.append(measure(python, case, package, directory, args.service))
+            report(case, ours, theirs, "tf.data" if package == "tensorflow" else package)
 
 
 main()

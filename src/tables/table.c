@@ -24,8 +24,9 @@ int mr_table_room(uint64_t bytes, mr_error *err)
     mr_memory *memory = mr_memory_current();
 
     if (bytes > MR_ELEMENT_BYTES_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "more than %llu bytes of a column at once",
-                            MR_ELEMENT_BYTES_MAX);
+        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_MEMORY_UNNAMED,
+                                   "more than %llu bytes of a column at once",
+                                   MR_ELEMENT_BYTES_MAX);
     }
     if (mr_memory_charge(memory, MR_MEMORY_WORK, (size_t)bytes)) {
         mr_memory_release(memory, (size_t)bytes); /* charged as the block that it goes into */

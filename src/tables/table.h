@@ -88,5 +88,6 @@ int mr_table_next(struct mr_table *t, uint32_t rows, struct ArrowArray *ret, mr_
 
 /* MR_EDATALOSS, with what is wrong. */
 int mr_table_damaged(mr_error *err, const char *fmt, ...) MR_PRINTF(2, 3);
-/* Whether so many bytes may be had at once: MR_EEXHAUSTED. */
+/* Whether so many bytes may be had at once: MR_EEXHAUSTED, with MR_MEMORY_UNNAMED, as buffers that
+ * are refused have it. */
 int mr_table_room(uint64_t bytes, mr_error *err);

@@ -359,8 +359,8 @@ static mr_dataset *p_tfrecord(void)
 }
 
 /* Columns "ints" (lists) and "row" of a file with three row groups. @defaults: null is -1. */
-static mr_dataset *table_of(const char *file, const struct mr_attr *group, bool defaults,
-                            mr_builder *scope)
+static mr_dataset *table_of(const char *op, const char *file, const struct mr_attr *group,
+                            bool defaults, mr_builder *scope)
 {
     static const char spec[] = "[[[\"int64\",-1],[\"int64\"]],[\"*\",\"*\"]]";
     const uint64_t offsets[] = {0, 4, 7};
@@ -384,26 +384,36 @@ static mr_dataset *table_of(const char *file, const struct mr_attr *group, bool 
         {.name = "defaults", .kind = MR_ATTR_BLOCK, .block = instead},
         {.name = "defaulted", .kind = MR_ATTR_INTS, .ints = &lists, .count = 1},
     };
-    mr_dataset *ds = make("parquet", NULL, NULL, attrs, defaults ? 6 : 4, scope);
+    mr_dataset *ds = make(op, NULL, NULL, attrs, defaults ? 6 : 4, scope);
     mr_block_unref(columns);
     mr_block_unref(instead);
     return ds;
 }
 
-static mr_dataset *p_parquet(void)
+static mr_dataset *groups_of(const char *op, const char *file)
 {
     mr_dataset *ds = make_range(0, 3, 1);
     mr_builder *b = begin_for(ds, NULL);
-    mr_dataset *inner = table_of("lists.parquet", &VALUE_ATTR("first_group", 0), true, b);
+    mr_dataset *inner = table_of(op, file, &VALUE_ATTR("first_group", 0), true, b);
 
     return make_with_function("interleave", ds, finish_dataset(b, inner),
                               ATTRS(INT_ATTR("cycle_length", 2)));
 }
 
+static mr_dataset *p_parquet(void)
+{
+    return groups_of("parquet", "lists.parquet");
+}
+
+static mr_dataset *p_arrow(void)
+{
+    return groups_of("arrow", "lists-lz4.arrow");
+}
+
 /* One row in five is null, and one has a null in its list. */
 static mr_dataset *p_parquet_with_nulls(void)
 {
-    return table_of("lists.parquet", &INT_ATTR("groups", -1), false, NULL);
+    return table_of("parquet", "lists.parquet", &INT_ATTR("groups", -1), false, NULL);
 }
 
 static mr_dataset *lines_of(const char *op)
@@ -499,6 +509,7 @@ const struct pipeline basic_pipelines[] = {
     {.name = "slices of a value", .make = p_slices_of_value},
     {.name = "tfrecord", .make = p_tfrecord},
     {.name = "parquet", .make = p_parquet},
+    {.name = "arrow", .make = p_arrow},
     {.name = "parquet with nulls", .make = p_parquet_with_nulls},
     {.name = "text_line", .make = p_text_line},
     {.name = "csv_record", .make = p_csv_record},

@@ -191,7 +191,7 @@ static uint32_t rows_to_read(const struct table_iter *it, const struct mr_pull *
 /* The rows at hand cannot be had: fewer are tried, or the row group is left. MR_OK: again. */
 static int reading_failed(struct table_iter *it, uint32_t rows, int rc, mr_error *err)
 {
-    bool too_large = rc == MR_EEXHAUSTED;
+    bool too_large = rc == MR_EEXHAUSTED && (err->traits & MR_MEMORY_UNNAMED) != 0;
 
     it->begun = false;
     if (too_large && rows > 1) {
