@@ -102,6 +102,14 @@ def test_resize(method, antialias):
             assert np.abs(got - want).max() <= close * np.abs(image).max(), (method, size)
 
 
+def test_kernels_that_end_with_a_step_are_rounded_as_in_tensorflow():
+    column = np.array([9, 0, 0, 7, 0, 1], np.float32)[:, None, None]
+    want = [8.6033773, 6.9655790, 3.0895164, 0.5905568, 0.0990883, 0.8673511, 3.4682369]
+    want += [5.4950223, 3.9771483, 1.2217431, 0.4939694, 0.7739530, 0.9559307]
+    got = mr.image.resize(column, [13, 1], "gaussian")[:, 0, 0]
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
 def test_resize_to_sizes_that_are_values():
     want = mr.image.resize(BYTES, (5, 8), "area")
     got = traced(lambda x, size: mr.image.resize(unknown(x), size, "area"), BYTES, np.array([5, 8]))
