@@ -2,7 +2,6 @@
 
 from ._base.hints import missing_name as _missing_name
 from ._ops.absent import (
-    decode_gif as decode_gif,
     crop_and_resize as crop_and_resize,
     random_jpeg_quality as random_jpeg_quality,
     sample_distorted_bounding_box as sample_distorted_bounding_box,
@@ -37,6 +36,7 @@ from ._ops.augmentation import (
 from ._ops.codecs import (
     decode_and_crop_jpeg as decode_and_crop_jpeg,
     decode_bmp as decode_bmp,
+    decode_gif as decode_gif,
     decode_image as decode_image,
     decode_jpeg as decode_jpeg,
     decode_png as decode_png,

@@ -18,6 +18,12 @@ static bool is_text(const struct mr_attr *a, const char *text)
     return a != NULL && a->size == strlen(text) && memcmp(a->bytes, text, a->size) == 0;
 }
 
+/* As in TensorFlow, decode_jpeg, decode_png and decode_gif decode any of these. */
+static bool is_common(const struct mr_image_codec *codec)
+{
+    return codec == &mr_image_jpeg || codec == &mr_image_png || codec == &mr_image_gif;
+}
+
 static int find_codec(const struct mr_row *row, const struct mr_image_codec **ret, mr_error *err)
 {
     const struct mr_attr *format = mr_attr_get(row->attrs, "format");
@@ -26,10 +32,10 @@ static int find_codec(const struct mr_row *row, const struct mr_image_codec **re
     if (*ret == NULL) {
         return MR_EINVAL;
     }
-    /* As in TensorFlow, decode_jpeg and decode_png decode either. */
-    bool either = (*ret == &mr_image_jpeg || *ret == &mr_image_png) &&
+    bool common = is_common(*ret) &&
                   (is_text(format, mr_image_jpeg.name) || is_text(format, mr_image_png.name));
-    if (format != NULL && !either && !is_text(format, (*ret)->name)) {
+    bool windowed = row->nin == 2; /* decode_and_crop_jpeg */
+    if (format != NULL && (windowed || !common) && !is_text(format, (*ret)->name)) {
         return mr_error_set(err, MR_EINVAL,
                             "the image is %s, not %.*s: use the decoder of that format, or "
                             "decode_image",
@@ -58,6 +64,34 @@ static struct mr_image_request request_of(const struct mr_row *row)
     return want;
 }
 
+struct picture {
+    struct mr_bytes in;
+    const struct mr_image_codec *codec;
+    struct mr_image_request want;
+    struct mr_image_info info;
+};
+
+/* What @p is asked for, which is set, and what it will give. A GIF's frames are an axis, which only
+ * decode_gif has. */
+static int open_image(const struct mr_row *row, struct picture *p, mr_error *err)
+{
+    p->in = bytes_of(row);
+    MR_TRY(find_codec(row, &p->codec, err));
+    MR_TRY(p->codec->header(p->in, &p->want, &p->info, err));
+    if (p->codec != &mr_image_gif || p->want.frames) {
+        return MR_OK;
+    }
+    bool first = !mr_attr_bool(row->attrs, "expand_animations", true);
+    bool one = mr_attr_get(row->attrs, "format") != NULL && p->info.frames == 1;
+    return first || one
+               ? MR_OK
+               : mr_error_set(
+                     err, MR_EINVAL,
+                     "a GIF of frames (%u): use decode_gif for all of them, or decode_image "
+                     "with expand_animations=False for the first",
+                     p->info.frames);
+}
+
 /* ---- decode_image ---- */
 
 static int check_attrs(const struct mr_kernel_infer *it, mr_error *err)
@@ -81,6 +115,13 @@ static int check_attrs(const struct mr_kernel_infer *it, mr_error *err)
                             (int)dct->size, (const char *)dct->bytes);
     }
     return MR_OK;
+}
+
+static int check_dtype(uint8_t dtype, mr_error *err)
+{
+    return dtype == MR_UINT8 || dtype == MR_UINT16 || dtype == MR_FLOAT32
+               ? MR_OK
+               : mr_error_set(err, MR_EINVAL, "images are decoded to uint8, uint16 or float32");
 }
 
 /* Input @i is a vector of @n ints. */
@@ -108,9 +149,7 @@ static int infer_decode_image(struct mr_kernel_infer *it, mr_error *err)
     for (size_t i = 1; i < it->nin; i++) {
         MR_TRY(check_vector(it, i, it->nin == 2 ? 4 : 3, err));
     }
-    if (dtype != MR_UINT8 && dtype != MR_UINT16 && dtype != MR_FLOAT32) {
-        return mr_error_set(err, MR_EINVAL, "images are decoded to uint8, uint16 or float32");
-    }
+    MR_TRY(check_dtype(dtype, err));
     channels = channels > 0 && it->nin < 3 ? channels : MR_DIM_UNKNOWN;
     mr_shape_set(it->out, 3, (int64_t[]){MR_DIM_UNKNOWN, MR_DIM_UNKNOWN, channels});
     it->out->dtype = dtype;
@@ -119,13 +158,10 @@ static int infer_decode_image(struct mr_kernel_infer *it, mr_error *err)
 
 static int dims_decode_image(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
 {
-    struct mr_image_request want = request_of(row);
-    const struct mr_image_codec *codec;
-    struct mr_image_info info;
+    struct picture p = {.want = request_of(row)};
 
-    MR_TRY(find_codec(row, &codec, err));
-    MR_TRY(codec->header(bytes_of(row), &want, &info, err));
-    int64_t whole[3] = {info.height, info.width, info.channels};
+    MR_TRY(open_image(row, &p, err));
+    int64_t whole[3] = {p.info.height, p.info.width, p.info.channels};
     if (row->nin == 3) {
         return mr_box_dims(3, whole, &row->in[1], &row->in[2],
                            mr_attr_bool(row->attrs, "outside", false), spec->dims, err);
@@ -160,27 +196,23 @@ static void widen(unsigned char *at, uint64_t n, uint32_t bits, uint8_t dtype)
     }
 }
 
-/* @count values of @dtype at @values: what @want asks of the picture. */
-static int decode_into(const struct mr_image_codec *codec, struct mr_bytes in,
-                       const struct mr_image_request *want, unsigned char *values, uint64_t count,
+/* @count values of @dtype at @values: all that @p is asked for. */
+static int decode_into(const struct picture *p, unsigned char *values, uint64_t count,
                        uint8_t dtype, mr_error *err)
 {
     size_t bytes = count * mr_value_width(dtype);
-    struct mr_image_info info;
+    size_t own = count * p->info.bits / 8;
 
-    MR_TRY(codec->header(in, want, &info, err));
-    size_t own = count * info.bits / 8;
-    MR_TRY(codec->decode(in, want, &info, values + bytes - own, err));
+    MR_TRY(p->codec->decode(p->in, &p->want, &p->info, values + bytes - own, err));
     if (own < bytes) {
-        widen(values, count, info.bits, dtype);
+        widen(values, count, p->info.bits, dtype);
     }
     return MR_OK;
 }
 
 /* A box that decoding alone does not give: it goes beyond the picture, has not all channels, or the
  * format has no windows. */
-static int decode_and_copy(const struct mr_image_codec *codec, struct mr_bytes in,
-                           const struct mr_image_request *want, const int64_t *dims,
+static int decode_and_copy(const struct picture *p, const int64_t *dims,
                            const struct mr_overlap *parts, struct mr_result *out, mr_error *err)
 {
     uint64_t count = (uint64_t)(dims[0] * dims[1] * dims[2]);
@@ -191,7 +223,7 @@ static int decode_and_copy(const struct mr_image_codec *codec, struct mr_bytes i
     }
     MR_AUTO(mr_free) unsigned char *values = mr_reallocarray(NULL, count, out->width);
     MR_CHECK_ALLOC(values, err);
-    MR_TRY(decode_into(codec, in, want, values, count, out->dtype, err));
+    MR_TRY(decode_into(p, values, count, out->dtype, err));
     mr_box_copy(3, dims, values, parts, out);
     return MR_OK;
 }
@@ -209,40 +241,35 @@ static bool is_whole(const int64_t *dims, const struct mr_overlap *parts,
 }
 
 /* decode_image and slice in one: of a JPEG no more is decoded than the box needs. */
-static int fill_box(const struct mr_image_codec *codec, const struct mr_row *row,
-                    struct mr_result *out, mr_error *err)
+static int fill_box(struct picture *p, const struct mr_row *row, struct mr_result *out,
+                    mr_error *err)
 {
-    struct mr_image_request want = request_of(row);
+    int64_t dims[3] = {p->info.height, p->info.width, p->info.channels};
     struct mr_overlap parts[3];
-    struct mr_image_info info;
 
-    MR_TRY(codec->header(bytes_of(row), &want, &info, err));
-    int64_t dims[3] = {info.height, info.width, info.channels};
     mr_box_overlaps(3, dims, &row->in[1], out->dims, parts);
     /* An empty box says nothing of the picture but whether it can be decoded. */
-    if (codec == &mr_image_jpeg && parts[0].n > 0 && parts[1].n > 0) {
-        want.cropped = true;
+    if (p->codec == &mr_image_jpeg && parts[0].n > 0 && parts[1].n > 0) {
+        p->want.cropped = true;
         for (int d = 0; d < 2; d++) {
-            want.crop[d] = (int64_t)parts[d].from;
-            want.crop[2 + d] = dims[d] = (int64_t)parts[d].n;
+            p->want.crop[d] = (int64_t)parts[d].from;
+            p->want.crop[2 + d] = dims[d] = (int64_t)parts[d].n;
             parts[d].from = 0;
         }
+        p->info.height = (uint32_t)dims[0];
+        p->info.width = (uint32_t)dims[1];
     }
-    if (is_whole(dims, parts, out)) {
-        return decode_into(codec, bytes_of(row), &want, out->values, out->count, out->dtype, err);
-    }
-    return decode_and_copy(codec, bytes_of(row), &want, dims, parts, out, err);
+    return is_whole(dims, parts, out) ? decode_into(p, out->values, out->count, out->dtype, err)
+                                      : decode_and_copy(p, dims, parts, out, err);
 }
 
 static int fill_decode_image(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    struct mr_image_request want = request_of(row);
-    const struct mr_image_codec *codec;
+    struct picture p = {.want = request_of(row)};
 
-    MR_TRY(find_codec(row, &codec, err));
-    return row->nin == 3
-               ? fill_box(codec, row, out, err)
-               : decode_into(codec, bytes_of(row), &want, out->values, out->count, out->dtype, err);
+    MR_TRY(open_image(row, &p, err));
+    return row->nin == 3 ? fill_box(&p, row, out, err)
+                         : decode_into(&p, out->values, out->count, out->dtype, err);
 }
 
 MR_ROWS_KERNEL(decode_image, 1, 3, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_decode_image,
@@ -250,11 +277,58 @@ MR_ROWS_KERNEL(decode_image, 1, 3, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infe
                .attr_table = {{"format", MR_ATTR_BYTES, true},
                               {"channels", MR_ATTR_INT, true},
                               {"dtype", MR_ATTR_DTYPE, true},
+                              {"expand_animations", MR_ATTR_BOOL, true},
                               {"ratio", MR_ATTR_INT, true},
                               {"fancy_upscaling", MR_ATTR_BOOL, true},
                               {"dct_method", MR_ATTR_BYTES, true},
                               {"outside", MR_ATTR_BOOL, true},
                               {"try_recover_truncated", MR_ATTR_BOOL, true}});
+
+/* ---- decode_gif ---- */
+
+static int infer_decode_gif(struct mr_kernel_infer *it, mr_error *err)
+{
+    int64_t dims[] = {MR_DIM_UNKNOWN, MR_DIM_UNKNOWN, MR_DIM_UNKNOWN, 3};
+
+    MR_TRY(mr_infer_rank(it->in, 0, 0, err));
+    mr_shape_set(it->out, 4, dims);
+    it->out->dtype = mr_attr_dtype(it->attrs, "dtype", MR_UINT8);
+    return check_dtype(it->out->dtype, err);
+}
+
+static int open_frames(const struct mr_row *row, struct picture *p, mr_error *err)
+{
+    p->want = request_of(row);
+    p->want.channels = 3;
+    p->want.frames = true;
+    MR_TRY(open_image(row, p, err));
+    return is_common(p->codec)
+               ? MR_OK
+               : mr_error_set(err, MR_EINVAL, "the image is %s, not GIF", p->codec->name);
+}
+
+static int dims_decode_gif(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
+{
+    struct picture p;
+
+    MR_TRY(open_frames(row, &p, err));
+    spec->dims[0] = p.codec == &mr_image_gif ? p.info.frames : 1;
+    spec->dims[1] = p.info.height;
+    spec->dims[2] = p.info.width;
+    return MR_OK;
+}
+
+static int fill_decode_gif(const struct mr_row *row, struct mr_result *out, mr_error *err)
+{
+    struct picture p;
+
+    MR_TRY(open_frames(row, &p, err));
+    return decode_into(&p, out->values, out->count, out->dtype, err);
+}
+
+MR_ROWS_KERNEL(decode_gif, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL,
+               .infer = infer_decode_gif, .dims = dims_decode_gif, .fill = fill_decode_gif,
+               .attr_table = {{"dtype", MR_ATTR_DTYPE, true}});
 
 /* ---- image_shape ---- */
 
@@ -268,16 +342,13 @@ static int infer_image_shape(struct mr_kernel_infer *it, mr_error *err)
 
 static int fill_image_shape(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    struct mr_image_request want = request_of(row);
-    const struct mr_image_codec *codec;
-    struct mr_image_info info;
+    struct picture p = {.want = request_of(row)};
 
-    want.wide = false; /* "dtype" is of the shape */
-    MR_TRY(find_codec(row, &codec, err));
-    MR_TRY(codec->header(bytes_of(row), &want, &info, err));
-    mr_result_put_index(out, 0, info.height);
-    mr_result_put_index(out, 1, info.width);
-    mr_result_put_index(out, 2, info.channels);
+    p.want.wide = false; /* "dtype" is of the shape */
+    MR_TRY(open_image(row, &p, err));
+    mr_result_put_index(out, 0, p.info.height);
+    mr_result_put_index(out, 1, p.info.width);
+    mr_result_put_index(out, 2, p.info.channels);
     return MR_OK;
 }
 
@@ -286,4 +357,5 @@ MR_ROWS_KERNEL(image_shape, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL
                .attr_table = {{"format", MR_ATTR_BYTES, true},
                               {"channels", MR_ATTR_INT, true},
                               {"dtype", MR_ATTR_DTYPE, true},
+                              {"expand_animations", MR_ATTR_BOOL, true},
                               {"ratio", MR_ATTR_INT, true}});

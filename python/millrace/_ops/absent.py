@@ -51,10 +51,6 @@ _traced = (
 py_function = absent("py_function", _traced)
 numpy_function = absent("numpy_function", _traced)
 
-decode_gif = absent(
-    "decode_gif", "convert the files to PNG, a frame each, or to TFRecords of pixels"
-)
-
 _later = "is done behind the iterator, or put together from the functions of mr"
 _crops = (
     "use mr.image.random_crop or decode_and_crop_jpeg with a box of your own, and mr.image.resize"
