@@ -13,7 +13,7 @@ variant. `auto / fixed` is the best variant with AUTOTUNE beside the best withou
 The input: case a 2 million numbers; b 20,000 tf.Examples of 784 floats, four times; c 256 JPEGs of 500 x 375; d
 200,000 lines of 10 numbers; e 100,000 lines of text; f a Parquet file of 2 million rows of 13 numbers,
 Snappy, beside pyarrow's iter_batches (which writes it: only with --pyarrow); g 2,048 images of 224 x
-224 x 3 bytes.
+224 x 3 bytes; h those of c, of which a larger part is resized.
 """
 
 import argparse
@@ -76,6 +76,11 @@ VARIANTS = {
         "batch, map (A)": "D.from_tensor_slices(IMAGES).repeat(8).batch(32)"
         ".map(normal, num_parallel_calls=A).prefetch(2)",
     },
+    "h": {
+        "decode, batch": "D.from_tensor_slices(files('c')).map(resized).batch(32)",
+        "decode (A), batch": "D.from_tensor_slices(files('c'))"
+        ".map(resized, num_parallel_calls=A).batch(32).prefetch(2)",
+    },
 }
 
 
@@ -89,6 +94,11 @@ def names(m, data, directory):
     def augmented(name):
         image = m.io.decode_jpeg(m.io.read_file(name), channels=3)
         image = m.image.random_crop(image, [224, 224, 3])
+        return normal(m.image.random_flip_left_right(image))
+
+    def resized(name):
+        image = m.io.decode_jpeg(m.io.read_file(name), channels=3)
+        image = m.image.resize(m.image.random_crop(image, [320, 320, 3]), [224, 224])
         return normal(m.image.random_flip_left_right(image))
 
     def columns(lines):
@@ -108,6 +118,7 @@ def names(m, data, directory):
         "files": lambda case: sorted(str(p) for p in pathlib.Path(directory).glob(case + "-*")),
         "normal": normal,
         "augmented": augmented,
+        "resized": resized,
         "columns": columns,
         "words": lambda line: m.strings.split(m.strings.lower(line)),
     }

@@ -15,6 +15,7 @@ tensors, elsewhere NumPy arrays. The argument `name`, which TensorFlow has every
 nothing.
 """
 
+from . import audio as audio
 from . import bitwise as bitwise, debugging as debugging, errors as errors
 from . import experimental as experimental, image as image
 from . import (

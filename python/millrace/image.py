@@ -2,20 +2,16 @@
 
 from ._base.hints import missing_name as _missing_name
 from ._ops.absent import (
-    decode_gif as decode_gif,
-    crop_and_resize as crop_and_resize,
-    random_jpeg_quality as random_jpeg_quality,
-    sample_distorted_bounding_box as sample_distorted_bounding_box,
-    stateless_random_jpeg_quality as stateless_random_jpeg_quality,
-    stateless_sample_distorted_bounding_box as stateless_sample_distorted_bounding_box,
-    extract_patches as extract_patches,
+    combined_non_max_suppression as combined_non_max_suppression,
     draw_bounding_boxes as draw_bounding_boxes,
-    sobel_edges as sobel_edges,
-    image_gradients as image_gradients,
-    total_variation as total_variation,
+    extract_glimpse as extract_glimpse,
+    generate_bounding_box_proposals as generate_bounding_box_proposals,
     non_max_suppression as non_max_suppression,
-    psnr as psnr,
+    non_max_suppression_overlaps as non_max_suppression_overlaps,
+    non_max_suppression_padded as non_max_suppression_padded,
+    non_max_suppression_with_scores as non_max_suppression_with_scores,
     ssim as ssim,
+    ssim_multiscale as ssim_multiscale,
 )
 from ._ops.augmentation import (
     adjust_jpeg_quality as adjust_jpeg_quality,
@@ -25,6 +21,7 @@ from ._ops.augmentation import (
     random_flip_left_right as random_flip_left_right,
     random_flip_up_down as random_flip_up_down,
     random_hue as random_hue,
+    random_jpeg_quality as random_jpeg_quality,
     random_saturation as random_saturation,
     stateless_random_brightness as stateless_random_brightness,
     stateless_random_contrast as stateless_random_contrast,
@@ -32,11 +29,18 @@ from ._ops.augmentation import (
     stateless_random_flip_left_right as stateless_random_flip_left_right,
     stateless_random_flip_up_down as stateless_random_flip_up_down,
     stateless_random_hue as stateless_random_hue,
+    stateless_random_jpeg_quality as stateless_random_jpeg_quality,
     stateless_random_saturation as stateless_random_saturation,
+)
+from ._ops.boxes import (
+    crop_and_resize as crop_and_resize,
+    sample_distorted_bounding_box as sample_distorted_bounding_box,
+    stateless_sample_distorted_bounding_box as stateless_sample_distorted_bounding_box,
 )
 from ._ops.codecs import (
     decode_and_crop_jpeg as decode_and_crop_jpeg,
     decode_bmp as decode_bmp,
+    decode_gif as decode_gif,
     decode_image as decode_image,
     decode_jpeg as decode_jpeg,
     decode_png as decode_png,
@@ -74,6 +78,13 @@ from ._ops.images import (
     resize_with_pad as resize_with_pad,
     rot90 as rot90,
     transpose as transpose,
+)
+from ._ops.measures import (
+    extract_patches as extract_patches,
+    image_gradients as image_gradients,
+    psnr as psnr,
+    sobel_edges as sobel_edges,
+    total_variation as total_variation,
 )
 
 __getattr__ = _missing_name(__name__)

@@ -12,10 +12,10 @@ from . import errors
 from ._base.hints import missing_name as _missing_name
 from ._capi import ffi as _ffi
 from ._capi.ffi import byref, check, lib
-from ._ops.absent import decode_gif as decode_gif
 from ._ops.codecs import (
     decode_and_crop_jpeg as decode_and_crop_jpeg,
     decode_bmp as decode_bmp,
+    decode_gif as decode_gif,
     decode_image as decode_image,
     decode_jpeg as decode_jpeg,
     decode_png as decode_png,

@@ -1,7 +1,7 @@
 #include "image/image.h"
 
 static const struct mr_image_codec *const codecs[] = {&mr_image_jpeg, &mr_image_png, &mr_image_webp,
-                                                      &mr_image_bmp};
+                                                      &mr_image_bmp, &mr_image_gif};
 
 /* The first bytes, for a message. */
 static void show(struct mr_bytes in, char *out, size_t size)
@@ -31,7 +31,7 @@ const struct mr_image_codec *mr_image_codec_of(struct mr_bytes in, mr_error *err
     show(in, text, sizeof text);
     (void)mr_error_set(err, MR_EINVAL,
                        "%zu bytes that begin with '%s' are no image of a known format (JPEG, PNG, "
-                       "WebP, BMP)",
+                       "WebP, BMP, GIF)",
                        in.size, text);
     return NULL;
 }

@@ -30,6 +30,7 @@ struct mr_image_request {
     bool wide;       /* 16 bits a value, where the format has them; others: *@info says 8 */
     bool cropped;    /* JPEG: only the pixels of the window, which must lie within the picture */
     int64_t crop[4]; /* y, x, height, width, after scaling */
+    bool frames;     /* GIF: all of them, one behind another; else the first */
     /* JPEG only */
     int ratio;         /* 1, 2, 4 or 8: each axis is scaled down by it; 0: 1 */
     bool plain_chroma; /* no smooth interpolation of colours */
@@ -41,7 +42,8 @@ struct mr_image_info {
     uint32_t height;
     uint32_t width;
     uint32_t channels;
-    uint32_t bits; /* 8 or 16 a value */
+    uint32_t bits;   /* 8 or 16 a value */
+    uint32_t frames; /* GIF: how many there are; others: 0 */
 };
 
 struct mr_image_codec {
@@ -56,6 +58,7 @@ struct mr_image_codec {
 };
 
 extern const struct mr_image_codec mr_image_bmp;
+extern const struct mr_image_codec mr_image_gif;
 extern const struct mr_image_codec mr_image_jpeg;
 extern const struct mr_image_codec mr_image_png;
 extern const struct mr_image_codec mr_image_webp;

@@ -170,8 +170,26 @@ struct window {
     JDIMENSION width; /* of a decoded line */
 };
 
-/* Two units of a scan to either side: the library decodes from a unit's border on, and
- * interpolates colours with what stands beside it there. */
+/* Pixels to either side of a window, from which smooth colours are interpolated: a colour stands for
+ * up to four. */
+#define MARGIN 4
+
+/* Whether lines can be cut. The library gets the width of a component wrong that has a scale of its
+ * own and is interpolated, too (4:1:0 at half of the size). */
+static bool has_short_lines(const struct jpeg_decompress_struct *d)
+{
+    for (int c = 0; c < d->num_components; c++) {
+        const jpeg_component_info *comp = &d->comp_info[c];
+
+        if (comp->DCT_scaled_size != d->min_DCT_scaled_size &&
+            comp->h_samp_factor * comp->DCT_scaled_size !=
+                d->max_h_samp_factor * d->min_DCT_scaled_size) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static struct window choose(struct jpeg_decompress_struct *d, const struct mr_image_request *want)
 {
     struct window w = {.rows = d->output_height, .width = d->output_width};
@@ -179,16 +197,17 @@ static struct window choose(struct jpeg_decompress_struct *d, const struct mr_im
     if (!want->cropped) {
         return w;
     }
-    JDIMENSION unit = (JDIMENSION)(d->max_h_samp_factor * DCTSIZE);
     JDIMENSION x = (JDIMENSION)want->crop[1];
     JDIMENSION end = x + (JDIMENSION)want->crop[3];
-    JDIMENSION from = x > 2 * unit ? x - 2 * unit : 0;
-    JDIMENSION to = MR_MIN(end + 2 * unit, d->output_width);
+    JDIMENSION from = x > MARGIN ? x - MARGIN : 0;
+    JDIMENSION to = MR_MIN(end + MARGIN, d->output_width);
     JDIMENSION n = to - from;
 
     w.top = (JDIMENSION)want->crop[0];
     w.rows = (JDIMENSION)want->crop[2];
-    if (from > 0 || to < d->output_width) {
+    if (!has_short_lines(d)) {
+        from = 0;
+    } else if (from > 0 || to < d->output_width) {
         jpeg_crop_scanline(d, &from, &n);
     }
     w.left = x - from;
@@ -232,6 +251,25 @@ static void read_line(struct jpeg_decompress_struct *d, struct lines *l)
     l->at += l->bytes;
 }
 
+/* Behind a window nothing is decoded; but a file that was cut off has no end marker there. Data of
+ * pixels holds none by chance, and it is looked for where it should be: at the end. */
+static bool ends(struct jpeg_decompress_struct *d)
+{
+    const unsigned char *at = d->src->next_input_byte;
+    const unsigned char *end = at + d->src->bytes_in_buffer;
+    const unsigned char *p = end;
+
+    if (jpeg_input_complete(d) || d->unread_marker == JPEG_EOI) {
+        return true;
+    }
+    while ((p = memrchr(at, 0xff, (size_t)(p - at))) != NULL) {
+        if (p + 1 < end && p[1] == JPEG_EOI) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int decode_lines(struct reading *r)
 {
     struct jpeg_decompress_struct *d = &r->d;
@@ -252,7 +290,7 @@ static int decode_lines(struct reading *r)
         read_line(d, &l);
         read++;
     }
-    if (r->f.early && !r->want->recover) {
+    if ((r->f.early || (r->want->cropped && !ends(d))) && !r->want->recover) {
         return mr_error_set(r->err, MR_EINVAL,
                             "JPEG: the data ends early, at line %u of %u (try_recover_truncated "
                             "makes the best of it)",

@@ -3,24 +3,29 @@
 #include "ops/attr.h"
 #include "ops/rows.h"
 
-static int infer_encode(struct mr_kernel_infer *it, mr_error *err)
+static int check_quality(int64_t quality, mr_error *err)
 {
+    return quality >= 0 && quality <= 100
+               ? MR_OK
+               : mr_error_set(err, MR_EINVAL, "quality is %lld, it must be 0 to 100",
+                              (long long)quality);
+}
+
+static int infer_encode_jpeg(struct mr_kernel_infer *it, mr_error *err)
+{
+    MR_TRY(check_quality(mr_attr_int(it->attrs, "quality", 95), err));
+    MR_TRY(mr_infer_dtype(it->in, 0, MR_SET(MR_UINT8), err));
     MR_TRY(mr_infer_rank(it->in, 0, 3, err));
+    if (it->nin == 2) {
+        MR_TRY(mr_infer_dtype(it->in, 1, MR_SET_INDEX, err));
+        MR_TRY(mr_infer_rank(it->in, 1, 0, err));
+    }
     mr_shape_set(it->out, 0, NULL);
     it->out->dtype = MR_STRING;
     return MR_OK;
 }
 
-static int infer_encode_jpeg(struct mr_kernel_infer *it, mr_error *err)
-{
-    int64_t quality = mr_attr_int(it->attrs, "quality", 95);
-
-    if (quality < 0 || quality > 100) {
-        return mr_error_set(err, MR_EINVAL, "quality is %lld, it must be 0 to 100",
-                            (long long)quality);
-    }
-    return infer_encode(it, err);
-}
+/* The axes before those of an image stay. */
 
 static int infer_encode_png(struct mr_kernel_infer *it, mr_error *err)
 {
@@ -30,25 +35,35 @@ static int infer_encode_png(struct mr_kernel_infer *it, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "compression is %lld, it must be -1 to 9",
                             (long long)level);
     }
-    return infer_encode(it, err);
+    MR_TRY(mr_infer_known_rank(&it->in[0], err));
+    if (it->in[0].rank < 3) {
+        return mr_error_set(err, MR_EINVAL,
+                            "images of rank %d, they must be [..., height, width, channels]",
+                            it->in[0].rank);
+    }
+    it->out->rank = (int8_t)(it->in[0].rank - 3);
+    memset(it->out->dims + it->out->rank, 0, 3 * sizeof it->out->dims[0]);
+    it->out->dtype = MR_STRING;
+    return MR_OK;
 }
 
 static int describe(const struct mr_tensor *image, struct mr_image_info *ret, mr_error *err)
 {
-    MR_TRY(
-        mr_image_check_size("image", (uint64_t)image->dims[1], (uint64_t)image->dims[0], 8, err));
-    MR_TRY(mr_image_channels("image", image->dims[2] > 4 ? 5 : (int)image->dims[2], 0x1e, err));
-    *ret = (struct mr_image_info){.height = (uint32_t)image->dims[0],
-                                  .width = (uint32_t)image->dims[1],
-                                  .channels = (uint32_t)image->dims[2],
+    const int64_t *dims = image->dims + image->rank - 3;
+
+    MR_TRY(mr_image_check_size("image", (uint64_t)dims[1], (uint64_t)dims[0], 8, err));
+    MR_TRY(mr_image_channels("image", dims[2] > 4 ? 5 : (int)dims[2], 0x1e, err));
+    *ret = (struct mr_image_info){.height = (uint32_t)dims[0],
+                                  .width = (uint32_t)dims[1],
+                                  .channels = (uint32_t)dims[2],
                                   .bits = (uint32_t)image->width * 8};
     return MR_OK;
 }
 
-/* Takes @made. */
-static int put(struct mr_result *out, unsigned char *made, size_t size, mr_error *err)
+/* As string @i. Takes @made. */
+static int put(struct mr_result *out, uint64_t i, unsigned char *made, size_t size, mr_error *err)
 {
-    int rc = mr_result_put_bytes(out, made, size, mr_result_strings(out), err);
+    int rc = mr_result_put_bytes(out, made, size, mr_result_strings(out) + i, err);
 
     mr_free(made);
     return rc;
@@ -66,9 +81,15 @@ static int fill_encode_jpeg(const struct mr_row *row, struct mr_result *out, mr_
     unsigned char *made = NULL;
     size_t size = 0;
 
+    if (row->nin == 2) {
+        int64_t quality = mr_tensor_index(&row->in[1], 0);
+
+        MR_TRY(check_quality(quality, err));
+        options.quality = (int)quality;
+    }
     MR_TRY(describe(&row->in[0], &info, err));
     MR_TRY(mr_jpeg_encode(&info, row->in[0].values, &options, &made, &size, err));
-    return put(out, made, size, err);
+    return put(out, 0, made, size, err);
 }
 
 static int fill_encode_png(const struct mr_row *row, struct mr_result *out, mr_error *err)
@@ -78,13 +99,17 @@ static int fill_encode_png(const struct mr_row *row, struct mr_result *out, mr_e
     unsigned char *made = NULL;
     size_t size = 0;
 
-    MR_TRY(describe(&row->in[0], &info, err));
-    MR_TRY(mr_png_encode(&info, row->in[0].values, level, &made, &size, err));
-    return put(out, made, size, err);
+    for (uint64_t i = 0; i < out->count; i++) {
+        MR_TRY(describe(&row->in[0], &info, err));
+        size_t bytes = (size_t)info.height * info.width * info.channels * row->in[0].width;
+        MR_TRY(mr_png_encode(&info, row->in[0].values + i * bytes, level, &made, &size, err));
+        MR_TRY(put(out, i, made, size, err));
+    }
+    return MR_OK;
 }
 
-MR_ROWS_KERNEL(encode_jpeg, 1, 1, MR_SET(MR_UINT8), .flags = MR_KERNEL_MAY_FAIL,
-               .infer = infer_encode_jpeg, .fill = fill_encode_jpeg,
+MR_ROWS_KERNEL(encode_jpeg, 1, 2, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_encode_jpeg,
+               .fill = fill_encode_jpeg,
                .attr_table = {{"quality", MR_ATTR_INT, true},
                               {"progressive", MR_ATTR_BOOL, true},
                               {"optimize_size", MR_ATTR_BOOL, true},

@@ -100,7 +100,7 @@ struct mr_kernel_attr {
     bool optional;
 };
 
-#define MR_KERNEL_ATTRS_MAX 8
+#define MR_KERNEL_ATTRS_MAX 12
 
 /* The inner loop of an elementwise kernel over numbers: out[i] = f(in[0][i * step[0]], ...), step 0
  * or 1. Nothing overlaps. Returns @n, or the index of the first value that failed, with @err set;

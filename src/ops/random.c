@@ -23,8 +23,7 @@ static struct mr_draws stateless_draws(const struct mr_tensor *seed)
     return mr_draws_of(mr_mix64((uint64_t)mr_tensor_index(seed, 0) ^ mr_mix64(high + 1)), 0);
 }
 
-/* With the attribute `seed` operators of one seed draw the same, as TensorFlow's do. */
-static struct mr_draws draws_of_row(const struct mr_row *row, bool stateless)
+struct mr_draws mr_draws_of_row(const struct mr_row *row, bool stateless)
 {
     const struct mr_attr *given = mr_attr_get(row->attrs, "seed");
     const struct mr_kernel_random *random = row->random;
@@ -38,7 +37,7 @@ static struct mr_draws draws_of_row(const struct mr_row *row, bool stateless)
     return mr_draws_of(mr_mix64(seed ^ mr_mix64(epoch ^ mr_mix64(random->split))), random->index);
 }
 
-static int infer_seed(const struct mr_kernel_infer *it, bool stateless, mr_error *err)
+int mr_infer_seed(const struct mr_kernel_infer *it, bool stateless, mr_error *err)
 {
     size_t last = it->nin - 1;
 
@@ -103,7 +102,7 @@ static int infer_operands(struct mr_kernel_infer *it, bool stateless, uint32_t s
         return mr_error_set(err, MR_EINVAL, "%zu inputs; wants %s, two operands%s", it->nin,
                             first == 1 ? "a shape" : "no shape", stateless ? " and a seed" : "");
     }
-    MR_TRY(infer_seed(it, stateless, err));
+    MR_TRY(mr_infer_seed(it, stateless, err));
     for (size_t i = first; i < first + 2; i++) {
         MR_TRY(mr_infer_dtype(it->in, i, set, err));
         MR_TRY(mr_infer_rank(it->in, i, 0, err));
@@ -275,7 +274,7 @@ static int infer_logits(struct mr_kernel_infer *it, bool stateless, mr_error *er
     int64_t samples = mr_attr_int(it->attrs, "num_samples", 0);
     int64_t rows = it->in[0].rank == 2 ? it->in[0].dims[0] : MR_DIM_UNKNOWN;
 
-    MR_TRY(infer_seed(it, stateless, err));
+    MR_TRY(mr_infer_seed(it, stateless, err));
     MR_TRY(mr_infer_dtype(it->in, 0, MR_SET_FLOATS, err));
     MR_TRY(mr_infer_rank(it->in, 0, 2, err));
     if (samples < 0) {
@@ -371,7 +370,7 @@ static int infer_stateless_seeds(struct mr_kernel_infer *it, mr_error *err)
     struct mr_kernel_infer seed = {.in = it->in, .nin = 1};
     int64_t n = mr_attr_int(it->attrs, "num", 0);
 
-    MR_TRY(infer_seed(&seed, true, err));
+    MR_TRY(mr_infer_seed(&seed, true, err));
     if (n < 0) {
         return mr_error_set(err, MR_EINVAL, "num is %lld", (long long)n);
     }
@@ -414,7 +413,7 @@ static int fill_stateless_seeds(const struct mr_row *row, struct mr_result *out,
     static int fill_as_##id(const struct mr_row *row, bool stateless, struct mr_result *out,       \
                             mr_error *err)                                                         \
     {                                                                                              \
-        struct mr_draws d = draws_of_row(row, stateless);                                          \
+        struct mr_draws d = mr_draws_of_row(row, stateless);                                       \
                                                                                                    \
         return draw;                                                                               \
     }                                                                                              \
@@ -439,7 +438,7 @@ DISTRIBUTION(uniform, infer_operands(it, stateless, SET_UNIFORM, err),
              uniform(&d, mr_attr_bool(row->attrs, "full_range", false), operands_of(row), out, err))
 DISTRIBUTION(normal, infer_operands(it, stateless, MR_SET_FLOATS, err),
              normal(&d, mr_attr_bool(row->attrs, "truncated", false), operands_of(row), out, err))
-DISTRIBUTION(shuffle, infer_seed(it, stateless, err), shuffle(&d, row, out))
+DISTRIBUTION(shuffle, mr_infer_seed(it, stateless, err), shuffle(&d, row, out))
 DISTRIBUTION(categorical, infer_logits(it, stateless, err), categorical(&d, row, out, err))
 
 #define RANDOM_KERNEL(id, inputs_min, inputs_max, random, ...)                                     \

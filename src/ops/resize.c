@@ -65,8 +65,21 @@ static int dims_resize(const struct mr_row *row, struct mr_leaf_spec *spec, mr_e
     return MR_OK;
 }
 
-/* line[i] += weight * in[i]. */
-#define ADD_LINE(tag, dtype, S, W, N, LD, ST, ...)                                                 \
+/* line[i] += weights[0] * x[i] + weights[1] * y[i]: two lines at a time, so that @line is read and
+ * written half as often. */
+#define ADD_LINES(tag, dtype, S, W, N, LD, ST, ...)                                                \
+    MR_HOT_##tag static void add_lines_##tag(const void *first, const void *second, size_t n,      \
+                                             const float *weights, float *line)                    \
+    {                                                                                              \
+        const S *x = first;                                                                        \
+        const S *y = second;                                                                       \
+        float v = weights[0];                                                                      \
+        float w = weights[1];                                                                      \
+                                                                                                   \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            line[i] = line[i] + v * (float)LD(N, x[i]) + w * (float)LD(N, y[i]);                   \
+        }                                                                                          \
+    }                                                                                              \
     MR_HOT_##tag static void add_line_##tag(const void *in, size_t n, float weight, float *line)   \
     {                                                                                              \
         const S *x = in;                                                                           \
@@ -75,26 +88,82 @@ static int dims_resize(const struct mr_row *row, struct mr_leaf_spec *spec, mr_e
             line[i] += weight * (float)LD(N, x[i]);                                                \
         }                                                                                          \
     }
-MR_EACH_NUMBER(ADD_LINE, )
+MR_EACH_NUMBER(ADD_LINES, )
 
 typedef void (*add_line_fn)(const void *in, size_t n, float weight, float *line);
-static const add_line_fn add_lines[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, add_line, )};
+typedef void (*add_lines_fn)(const void *first, const void *second, size_t n, const float *weights,
+                             float *line);
+static const add_line_fn add_line[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, add_line, )};
+static const add_lines_fn add_lines[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, add_lines, )};
 
-static void add_pixels(const float *line, const struct mr_resize_axis *x, int64_t width,
-                       size_t channels, float *out)
+/* Pixels of the line from pixels of @line. Where @channels is a constant, the compiler unrolls. */
+static inline __attribute__((always_inline)) void mix_pixels(const float *line,
+                                                             const struct mr_resize_axis *x,
+                                                             int64_t width, size_t channels,
+                                                             float *out)
 {
     for (int64_t i = 0; i < width; i++, out += channels) {
         const float *w = x->weights + (size_t)i * x->span;
         const float *p = line + x->starts[i] * channels;
 
         for (size_t c = 0; c < channels; c++) {
-            float sum = 0;
-
-            for (uint32_t k = 0; k < x->counts[i]; k++) {
-                sum += w[k] * p[k * channels + c];
-            }
-            out[c] = sum;
+            out[c] = 0;
         }
+        for (uint32_t k = 0; k < x->counts[i]; k++, p += channels) {
+            for (size_t c = 0; c < channels; c++) {
+                out[c] += w[k] * p[c];
+            }
+        }
+    }
+}
+
+/* Four values at once, of which one too many is read and written: @line has room for it, and what
+ * is written too much is written again, but for the last pixel. */
+typedef float four __attribute__((vector_size(16)));
+
+static inline four load_four(const float *p)
+{
+    four v;
+
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline four mix_four(const float *p, const float *w, uint32_t n)
+{
+    four sum = {0};
+
+    if (n == 2) { /* bilinear, nearly always */
+        return w[0] * load_four(p) + w[1] * load_four(p + 3);
+    }
+    for (uint32_t k = 0; k < n; k++, p += 3) {
+        sum += w[k] * load_four(p);
+    }
+    return sum;
+}
+
+static void mix_three(const float *line, const struct mr_resize_axis *x, int64_t width, float *out)
+{
+    const float *w = x->weights;
+    four last;
+
+    for (int64_t i = 0; i + 1 < width; i++, out += 3, w += x->span) {
+        four sum = mix_four(line + (size_t)x->starts[i] * 3, w, x->counts[i]);
+
+        memcpy(out, &sum, sizeof sum);
+    }
+    last = mix_four(line + (size_t)x->starts[width - 1] * 3, w, x->counts[width - 1]);
+    memcpy(out, &last, 3 * sizeof *out);
+}
+
+static void add_pixels(const float *line, const struct mr_resize_axis *x, int64_t width,
+                       size_t channels, float *out)
+{
+    switch (channels) {
+    case 1: mix_pixels(line, x, width, 1, out); break;
+    case 3: mix_three(line, x, width, out); break;
+    case 4: mix_pixels(line, x, width, 4, out); break;
+    default: mix_pixels(line, x, width, channels, out); break;
     }
 }
 
@@ -113,10 +182,16 @@ static void one_image(const struct mr_resize_axis *y, const struct mr_resize_axi
     size_t n = (size_t)s->width * s->channels;
 
     for (int64_t i = 0; i < s->new_height; i++) {
+        const unsigned char *at = pixels + (size_t)y->starts[i] * n * in->width;
+        const float *w = y->weights + (size_t)i * y->span;
+        uint32_t k = 0;
+
         memset(line, 0, n * sizeof *line);
-        for (uint32_t k = 0; k < y->counts[i]; k++) {
-            add_lines[in->dtype](pixels + (y->starts[i] + k) * n * in->width, n,
-                                 y->weights[(size_t)i * y->span + k], line);
+        for (; k + 1 < y->counts[i]; k += 2, at += 2 * n * in->width) {
+            add_lines[in->dtype](at, at + n * in->width, n, w + k, line);
+        }
+        if (k < y->counts[i]) {
+            add_line[in->dtype](at, n, w[k], line);
         }
         add_pixels(line, x, s->new_width, s->channels, out);
         out += (size_t)s->new_width * s->channels;
@@ -146,9 +221,10 @@ static int all_images(const struct mr_row *row, const struct sizes *s,
     size_t from = (size_t)(s->height * s->width) * s->channels * in->width;
     size_t to = (size_t)(s->new_height * s->new_width) * s->channels * out->width;
     MR_AUTO(mr_free)
-    float *line = mr_reallocarray(NULL, (size_t)s->width * s->channels, sizeof *line);
+    float *line = mr_reallocarray(NULL, (size_t)s->width * s->channels + 1, sizeof *line);
 
     MR_CHECK_ALLOC(line, err);
+    line[(size_t)s->width * s->channels] = 0; /* read, and of no account (mix_three()) */
     for (int64_t i = 0; i < (in->rank == 4 ? in->dims[0] : 1); i++) {
         const unsigned char *pixels = in->values + (size_t)i * from;
         unsigned char *at = out->values + (size_t)i * to;

@@ -83,6 +83,7 @@ struct pixel {
     uint32_t start;
     uint32_t count;
     float *weights;
+    int64_t room; /* of weights: floats of many millions are whole numbers apart */
 };
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high)
@@ -90,24 +91,28 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high)
     return v < low ? low : v > high ? high : v;
 }
 
-static void by_kernel(int method, double wide, double scale, int64_t in, int64_t i, struct pixel *p)
+/* In floats, as there: where a kernel ends with a step, rounding decides which pixels count. */
+static void by_kernel(int method, bool antialias, int64_t in, int64_t out, int64_t i,
+                      struct pixel *p)
 {
-    double centre = ((double)i + 0.5) * scale;
-    double reach = radius_of[method] * wide;
-    int64_t first = clamp((int64_t)ceil(centre - reach - 0.5), 0, in - 1);
-    int64_t last = clamp((int64_t)floor(centre + reach - 0.5), 0, in - 1);
-    double total = 0;
+    float scale = 1.0f / ((float)out / (float)in);
+    float wide = antialias && scale > 1 ? scale : 1;
+    float centre = ((float)i + 0.5f) * scale;
+    float reach = (float)radius_of[method] * wide;
+    int64_t first = clamp((int64_t)ceilf(centre - reach - 0.5f), 0, in - 1);
+    int64_t last = clamp((int64_t)floorf(centre + reach - 0.5f), first, in - 1);
+    float total = 0;
 
     p->start = (uint32_t)first;
-    p->count = (uint32_t)(last - first + 1);
+    p->count = (uint32_t)MR_MIN(last - first + 1, p->room);
     for (uint32_t k = 0; k < p->count; k++) {
-        double at = (double)(first + k) + 0.5 - centre;
+        float at = ((float)(first + k) + 0.5f - centre) * (1.0f / wide);
 
-        p->weights[k] = (float)kernel(method, fabs(at / wide));
+        p->weights[k] = (float)kernel(method, fabsf(at));
         total += p->weights[k];
     }
-    for (uint32_t k = 0; fabs(total) > 1e-35 && k < p->count; k++) {
-        p->weights[k] = (float)(p->weights[k] / total);
+    for (uint32_t k = 0; fabsf(total) > 1e-35f && k < p->count; k++) {
+        p->weights[k] *= 1.0f / total;
     }
 }
 
@@ -165,7 +170,7 @@ static void area(float scale, int64_t in, int64_t i, struct pixel *p)
     int64_t last = clamp((int64_t)ceilf(end) - 1, first, in - 1);
 
     p->start = (uint32_t)first;
-    p->count = (uint32_t)(last - first + 1);
+    p->count = (uint32_t)MR_MIN(last - first + 1, p->room);
     for (uint32_t k = 0; k < p->count; k++) {
         float from = fmaxf(begin, (float)(first + k));
         float to = fminf(end, (float)(first + k + 1));
@@ -207,8 +212,7 @@ static void one_pixel(int method, bool antialias, int64_t in, int64_t out, int64
     } else if (method == MR_RESIZE_BICUBIC && plain) {
         bicubic(scale, in, i, p);
     } else {
-        by_kernel(method, antialias && scale > 1 ? (double)in / (double)out : 1,
-                  (double)in / (double)out, in, i, p);
+        by_kernel(method, antialias, in, out, i, p);
     }
 }
 
@@ -228,7 +232,7 @@ int mr_resize_axis_new(int method, bool antialias, int64_t in, int64_t out,
         return mr_error_nomem(err);
     }
     for (int64_t i = 0; i < out; i++) {
-        struct pixel p = {.weights = ret->weights + (size_t)i * span};
+        struct pixel p = {.weights = ret->weights + (size_t)i * span, .room = (int64_t)span};
 
         one_pixel(method, antialias, in, out, i, &p);
         MR_ASSERT_SLOW(p.count <= span && p.start + p.count <= (uint64_t)in);

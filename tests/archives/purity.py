@@ -44,7 +44,7 @@ PURE = {
         r"|mr_block_from_columns|mr_buffer_.*|mr_dtype_size|mr_malloc_aligned"
     ),
     # JPEG leaves by a jump.
-    "mr_image": r"jpeg_.*|spng_.*|WebP.*|_setjmp|longjmp",
+    "mr_image": r"jpeg_.*|spng_.*|WebP.*|DGif.*|GifErrorString|memrchr|_setjmp|longjmp",
     # The operators' shapes are in their table, which the engine has.
     "mr_dataset": r"ZSTD_.*|mr_operator_find",
     "mr_dispatcher_model": r"mr_words?_.*",

@@ -21,6 +21,7 @@ LAYERS = [
     ["_graph"],
     ["_ops"],
     [
+        "audio",
         "bitwise",
         "debugging",
         "image",

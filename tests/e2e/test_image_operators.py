@@ -102,6 +102,14 @@ def test_resize(method, antialias):
             assert np.abs(got - want).max() <= close * np.abs(image).max(), (method, size)
 
 
+def test_kernels_that_end_with_a_step_are_rounded_as_in_tensorflow():
+    column = np.array([9, 0, 0, 7, 0, 1], np.float32)[:, None, None]
+    want = [8.6033773, 6.9655790, 3.0895164, 0.5905568, 0.0990883, 0.8673511, 3.4682369]
+    want += [5.4950223, 3.9771483, 1.2217431, 0.4939694, 0.7739530, 0.9559307]
+    got = mr.image.resize(column, [13, 1], "gaussian")[:, 0, 0]
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
 def test_resize_to_sizes_that_are_values():
     want = mr.image.resize(BYTES, (5, 8), "area")
     got = traced(lambda x, size: mr.image.resize(unknown(x), size, "area"), BYTES, np.array([5, 8]))
@@ -142,7 +150,7 @@ def test_resize_with_pad():
         (lambda: mr.image.random_crop(BYTES, [14, 2, 3]), "is not within axis 0"),
         (lambda: mr.image.random_hue(BYTES, 0.6), "max_delta"),
         (lambda: mr.image.random_contrast(BYTES, 2, 1), "lower"),
-        (lambda: mr.image.crop_and_resize(BYTES), "is not supported"),
+        (lambda: mr.image.ssim(BYTES, BYTES, 255), "is not supported"),
     ],
 )
 def test_refusals(call, text):
@@ -337,3 +345,179 @@ def test_a_training_pipeline():
     ds = mr.Dataset.from_tensor_slices(files).repeat(4).map(augment, num_parallel_calls=3).batch(6)
     assert ds.element_spec == mr.TensorSpec([None, 32, 32, 3], mr.float32)
     assert [x.shape for x in ds] == [(6, 32, 32, 3)] * 2
+
+
+# ---- boxes ----
+
+
+def test_crop_and_resize():
+    image = mr.reshape(mr.cast(mr.range(40), mr.uint8), [2, 4, 5, 1])
+    crop = lambda box, size, of=0, **how: mr.image.crop_and_resize(image, [box], [of], size, **how)
+    corners = crop([0, 0, 1, 1], [2, 2])
+    assert corners.dtype == np.float32 and corners.ravel().tolist() == [0, 4, 15, 19]
+    assert crop([0, 0, 0.5, 0.5], [1, 1], 1).ravel().tolist() == [24.75]
+    assert crop([1, 1, 0, 0], [2, 3], 1).ravel().tolist() == [39, 37, 35, 24, 22, 20]
+    outside = crop([-1, -1, 2, 2], [3, 3], 1, extrapolation_value=7).ravel()
+    assert outside.tolist() == [7, 7, 7, 7, 29.5, 7, 7, 7, 7]
+    nearest = crop([0, 0, 0.5, 0.5], [2, 2], method="nearest").ravel()
+    assert nearest.tolist() == [0, 2, 10, 12]  # line 1.5 is line 2
+    none = mr.image.crop_and_resize(image, np.zeros([0, 4], np.float32), [], [2, 2])
+    assert none.shape == (0, 2, 2, 1)
+    traced_crop = lambda x: mr.image.crop_and_resize(x, [[0, 0, 1, 1]], [0], [2, 2])
+    assert (traced(traced_crop, image) == corners).all()
+    spec = mr.Dataset.from_tensors(image).map(traced_crop).element_spec
+    assert spec == mr.TensorSpec([None, 2, 2, 1], mr.float32)
+
+
+@pytest.mark.parametrize(
+    "box, of, size, message",
+    [
+        ([0, 0, 1, 1], 2, [2, 2], "box 0 is of image 2 of 2"),
+        ([0, 0, 1, 1], -1, [2, 2], "box 0 is of image -1 of 2"),
+        ([0, np.nan, 1, 1], 0, [2, 2], "not finite"),
+        ([0, 0, 1], 0, [2, 2], r"boxes of shape \[1,3\]"),
+        ([0, 0, 1, 1], 0, [0, 2], "a size of 0 pixels"),
+    ],
+)
+def test_boxes_that_are_refused(box, of, size, message):
+    with pytest.raises(mr.errors.InvalidArgumentError, match=message):
+        mr.image.crop_and_resize(np.zeros([2, 4, 5, 1], np.uint8), [box], [of], size)
+
+
+def test_distorted_boxes():
+    objects = [[[0.1, 0.2, 0.5, 0.6]]]
+
+    def draw(i):
+        box = mr.image.sample_distorted_bounding_box(
+            [60, 90, 3], objects, min_object_covered=0.5, aspect_ratio_range=[0.5, 2.0]
+        )
+        return box.begin, box.size, box.bboxes
+
+    seen = set()
+    for begin, size, box in mr.Dataset.range(300).map(draw):
+        (top, left), (height, width) = begin[:2], size[:2]
+        assert begin[2] == 0 and size[2] == -1 and box.shape == (1, 1, 4)
+        edges = [top / 60, left / 90, (top + height) / 60, (left + width) / 90]
+        np.testing.assert_allclose(box.ravel(), edges, rtol=1e-6)
+        assert top >= 0 and left >= 0 and top + height <= 60 and left + width <= 90
+        shown = max(0, min(top + height, 30) - max(top, 6))
+        shown *= max(0, min(left + width, 54) - max(left, 18))
+        assert shown >= 0.5 * 24 * 36
+        assert 0.05 * 5400 <= height * width
+        if (height, width) != (60, 90):
+            assert 0.49 <= width / height <= 2.05
+        seen.add((top, left, height, width))
+    assert len(seen) > 200
+
+
+def test_distorted_boxes_of_a_seed():
+    draw = mr.image.stateless_sample_distorted_bounding_box
+    one, same = (draw([60, 90, 3], [[[0.1, 0.1, 0.9, 0.9]]], (3, 4)) for _ in range(2))
+    assert all((a == b).all() for a, b in zip(one, same))
+    other = draw(np.array([60, 90, 3]), [[[0.1, 0.1, 0.9, 0.9]]], (3, 5))
+    assert other.begin.dtype == np.int64 and other.size.dtype == np.int64
+    assert (one.bboxes != other.bboxes).any()
+
+
+def test_distorted_boxes_without_an_answer():
+    draw = mr.image.sample_distorted_bounding_box
+    whole = draw([60, 90, 3], [[[0, 0, 1, 1]]], min_object_covered=2.0)
+    assert whole.begin.tolist() == [0, 0, 0] and whole.size.tolist() == [60, 90, -1]
+    none = np.zeros([1, 0, 4], np.float32)
+    assert draw([60, 90, 3], none, use_image_if_no_bounding_boxes=True).size[0] > 0
+    extreme = draw([60, 90, 3], [[[0, 0, 1, 1]]], aspect_ratio_range=[1e-30, 1e30])
+    assert extreme.size[0] <= 60
+    for boxes, how, message in (
+        (none, {}, "no boxes"),
+        ([[[0, 0, 1.5, 1]]], {}, "box 0 has 1.5"),
+        ([[[0, 0, 1, 1]]], {"min_object_covered": -1.0}, "min_object_covered is -1"),
+        ([[[0, 0, 1, 1]]], {"aspect_ratio_range": [0.0, 1.0]}, "aspect_ratio_range"),
+        ([[[0, 0, 1, 1]]], {"area_range": [0.2, 2.0]}, "area_range"),
+        ([[[0, 0, 1, 1]]], {"max_attempts": 0}, "max_attempts is 0"),
+    ):
+        with pytest.raises(mr.errors.InvalidArgumentError, match=message):
+            draw([60, 90, 3], boxes, **how)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="a side of|an image side of 0"):
+        draw([0, 90, 3], [[[0, 0, 1, 1]]])
+
+
+# ---- quality, turns that are values ----
+
+
+def test_jpeg_quality_that_is_a_value():
+    image = mr.cast(mr.image.resize(BYTES, [16, 16]), mr.uint8)
+    for quality in (5, 50, 100):
+        want = mr.image.adjust_jpeg_quality(image, quality)
+        got = traced(lambda x, q: mr.image.adjust_jpeg_quality(x, q), image, np.int32(quality))
+        assert (got == want).all()
+    with pytest.raises(mr.errors.InvalidArgumentError, match="quality is 101"):
+        traced(lambda x, q: mr.image.adjust_jpeg_quality(x, q), image, np.int32(101))
+
+
+def test_random_jpeg_quality():
+    image = mr.cast(mr.image.resize(BYTES, [16, 16]), mr.uint8)
+    possible = {mr.image.adjust_jpeg_quality(image, q).tobytes() for q in (30, 31, 32)}
+    draw = lambda i: mr.image.random_jpeg_quality(image, 30, 33)
+    assert {x.tobytes() for x in mr.Dataset.range(60).map(draw)} == possible
+    stateless = lambda i: mr.image.stateless_random_jpeg_quality(image, 30, 33, mr.stack([i, 1]))
+    first, again = ([x.tobytes() for x in mr.Dataset.range(60).map(stateless)] for _ in range(2))
+    assert first == again and set(first) == possible
+    for least, most in ((-1, 5), (5, 5), (0, 101)):
+        with pytest.raises(ValueError, match="qualities"):
+            mr.image.random_jpeg_quality(image, least, most)
+
+
+@pytest.mark.parametrize("k", [-1, 0, 1, 2, 3, 6])
+def test_turns_that_are_values(k):
+    want = np.rot90(FLOATS, k)
+    assert (mr.image.rot90(FLOATS, k) == want).all()
+    assert (traced(lambda x, n: mr.image.rot90(x, n), FLOATS, np.int64(k)) == want).all()
+
+
+# ---- what images are made of ----
+
+
+def test_gradients_edges_and_variation():
+    batch = np.arange(24, dtype=np.float32).reshape(1, 3, 4, 2) ** 1.5
+    down, right = mr.image.image_gradients(batch)
+    assert (down[:, :-1] == np.diff(batch, axis=1)).all() and (down[:, -1] == 0).all()
+    assert (right[:, :, :-1] == np.diff(batch, axis=2)).all() and (right[:, :, -1] == 0).all()
+    variation = np.abs(np.diff(batch, axis=1)).sum() + np.abs(np.diff(batch, axis=2)).sum()
+    np.testing.assert_allclose(mr.image.total_variation(batch), [variation], rtol=1e-6)
+    edges = mr.image.sobel_edges(batch)
+    padded = np.pad(batch, [(0, 0), (1, 1), (1, 1), (0, 0)], "reflect")
+    kernel = np.outer([-1, 0, 1], [1, 2, 1])
+    for axis, weights in ((0, kernel), (1, kernel.T)):
+        want = sum(
+            weights[y, x] * padded[:, y : y + 3, x : x + 4] for y in range(3) for x in range(3)
+        )
+        np.testing.assert_allclose(edges[..., axis], want, rtol=1e-4, atol=1e-4)
+    for function in (mr.image.image_gradients, mr.image.sobel_edges):
+        with pytest.raises(ValueError, match="a batch of"):
+            function(batch[0])
+
+
+def test_psnr():
+    a, b = BYTES, BYTES // 2
+    error = ((a / 255.0 - b / 255.0) ** 2).mean()
+    np.testing.assert_allclose(mr.image.psnr(a, b, 255), -10 * np.log10(error), rtol=1e-4)
+    assert np.isposinf(mr.image.psnr(a, a, 255))
+
+
+@pytest.mark.parametrize("padding", ["VALID", "SAME"])
+def test_extract_patches(padding):
+    batch = np.arange(2 * 7 * 6 * 2).reshape(2, 7, 6, 2)
+    got = mr.image.extract_patches(batch, [1, 3, 2, 1], [1, 2, 3, 1], [1, 2, 1, 1], padding)
+    if padding == "SAME":
+        rows, columns = 4, 2  # (7 + 1) // 2, (6 + 2) // 3
+        more = ((rows - 1) * 2 + 5 - 7, max((columns - 1) * 3 + 2 - 6, 0))
+        sides = [(n // 2, n - n // 2) for n in more]
+        batch = np.pad(batch, [(0, 0), *sides, (0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(batch, (5, 2), (1, 2))[:, ::2, ::3]
+    want = windows[..., ::2, :].transpose(0, 1, 2, 4, 5, 3)
+    assert (got == want.reshape(*want.shape[:3], -1)).all()
+    sizes = [1, 3, 2, 1], [1, 1, 1, 1], [1, 1, 1, 1]
+    image = batch[0, ..., :1].astype(np.uint8)
+    unknown_size = lambda x: mr.image.extract_patches(unknown(x)[None], *sizes, padding)
+    known = mr.image.extract_patches(image[None], *sizes, padding)
+    assert (traced(unknown_size, image) == known).all()

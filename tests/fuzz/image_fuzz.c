@@ -10,9 +10,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static volatile unsigned char sink; /* reading is what a sanitizer looks at */
 
-static size_t bytes_of(const struct mr_image_info *info)
+static size_t bytes_of(const struct mr_image_info *info, const struct mr_image_request *want)
 {
-    return (size_t)info->height * info->width * info->channels * (info->bits / 8);
+    size_t frames = want->frames && info->frames > 0 ? info->frames : 1;
+
+    return frames * info->height * info->width * info->channels * (info->bits / 8);
 }
 
 static void use(struct mr_bytes in, const struct mr_image_request *want)
@@ -24,15 +26,15 @@ static void use(struct mr_bytes in, const struct mr_image_request *want)
     if (codec == NULL || codec->header(in, want, &info, &err) != MR_OK) {
         return;
     }
-    if (bytes_of(&info) == 0) {
+    if (bytes_of(&info, want) == 0) {
         abort();
     }
-    if (bytes_of(&info) > BYTES_MAX) {
+    if (bytes_of(&info, want) > BYTES_MAX) {
         return; /* a decoder's time, not its mistakes */
     }
-    unsigned char *pixels = calloc(1, bytes_of(&info));
+    unsigned char *pixels = calloc(1, bytes_of(&info, want));
     if (pixels != NULL && codec->decode(in, want, &info, pixels, &err) == MR_OK) {
-        for (size_t i = 0; i < bytes_of(&info); i++) {
+        for (size_t i = 0; i < bytes_of(&info, want); i++) {
             sink = pixels[i];
         }
     }
@@ -46,6 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < 6; i++) {
         struct mr_image_request want = {.channels = i % 5,
                                         .wide = i % 2 == 1,
+                                        .frames = i % 2 == 1,
                                         .cropped = i >= 4,
                                         .crop = {3, 5, 7, 9},
                                         .ratio = ratios[i % 4],

@@ -3,7 +3,7 @@
  * a letter differs from row to row, the same letter being the same number within a row; {low,high}
  * bounds the random values, ends included. Attributes: name=3, name=[1,2] (INTS), name=<2,-1>
  * (SHAPE), name=:int32 (DTYPE), name=true (BOOL), name="x" (BYTES), name=("a","b") (STRINGS). The
- * dtypes "example", "decimal", "image", "path" and "json" are strings that hold what enum test_content says. `bad` is
+ * dtypes "example", "decimal", "image", "path", "json" and "wav" are strings that hold what enum test_content says. `bad` is
  * a set of inputs that infer must refuse (NULL: there is none).
  */
 #pragma once
@@ -356,11 +356,31 @@ static const struct kernel_example kernel_examples[] = {
     {"decode_image", "image[]", "", "string[2]"},
     {"decode_image", "image[]{1,5}", "format=\"JPEG\" channels=1 dtype=:uint16", "int32[]"},
     {"decode_image", "image[]{2,2}", "channels=4 dtype=:float32 ratio=2", "string[] int32[3]"},
+    {"crop_and_resize", "uint8[2,3,4,2] float32[3,4]{-0.2,1.2} int32[3]{0,1} int32[2]{1,3}", "",
+     "uint8[3,4,2] float32[3,4] int32[3] int32[2]"},
+    {"crop_and_resize", "float16[1,2,4,n] float32[2,4]{0,1} int64[2]{0,0} int32[2]{1,2}",
+     "method=\"nearest\"", "string[1,2,2,1] float32[1,4] int32[1] int32[2]"},
+    {"decode_wav", "wav[]", "desired_channels=3", "string[1]"},
+    {"decode_wav", "wav[]{1,5}", "desired_samples=4", "int32[]"},
+    {"encode_wav", "float32[n,2]{-1,1} int32[]{1,8000}", "", "float32[3] int32[]"},
+    {"sample_distorted_bounding_box", "int32[3]{1,30} float32[1,n,4]{0,1}", "use_image=true",
+     "int32[3] float32[4]"},
+    {"stateless_sample_distorted_bounding_box", "int64[3]{1,30} float32[2,1,4]{0,1} int64[2]", "",
+     "int64[3] float32[2,1,4] int64[3]"},
+    {"decode_gif", "image[]", "dtype=:float32", "string[2]"},
+    {"decode_image", "image[] int32[3]{-1,2} int64[3]{0,3}", "channels=3 outside=true",
+     "string[] int32[3] int32[4]"},
+    {"decode_image", "image[] int32[3]{0,0} int32[3]{-1,1}", "dtype=:uint16",
+     "string[] int32[3] float32[3]"},
     {"image_shape", "image[]", "dtype=:int64", "string[1]"},
+    {"image_shape", "image[]", "channels=1 ratio=4", "int32[]"},
     {"encode_jpeg", "uint8[4,3,1]{1,5}", "quality=50 progressive=true", "float32[2,2,3]"},
     {"encode_jpeg", "uint8[3,2,3]", "chroma_downsampling=false optimize_size=true", "uint8[2,2]"},
     {"encode_png", "uint16[3,2,4]", "compression=9", "int32[2,2,3]"},
+    {"encode_jpeg", "uint8[3,2,3] int32[]{0,100}", "", "uint8[3,2,3] float32[]"},
     {"encode_png", "uint8[2,2,2]", "", "uint8[3]"},
+    {"encode_png", "uint8[2,0,3,2,1]", "", NULL},
+    {"encode_png", "uint16[n,3,2,3]", "", "uint8[2,3]"},
     {"read_file", "path[]", "", "string[2]"},
     {"slice", "int32[n,4] int32[2]{0,0} int64[2]{0,1}", "outside=true",
      "int32[2,3] int32[1] int32[2]"},

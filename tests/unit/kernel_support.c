@@ -30,7 +30,8 @@ static enum test_content content_of(const char *name, size_t len)
 {
     static const char *const names[] = {
         [CONTENT_WORD] = "",       [CONTENT_EXAMPLE] = "example", [CONTENT_DECIMAL] = "decimal",
-        [CONTENT_IMAGE] = "image", [CONTENT_PATH] = "path",       [CONTENT_JSON] = "json"};
+        [CONTENT_IMAGE] = "image", [CONTENT_PATH] = "path",       [CONTENT_JSON] = "json",
+        [CONTENT_WAV] = "wav"};
 
     for (size_t i = 1; i < sizeof names / sizeof names[0]; i++) {
         if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) {
@@ -373,6 +374,23 @@ static void random_image(struct mr_buf *out, double value)
     mr_free(made);
 }
 
+/* Up to some samples of 2 channels. */
+static void random_wav(struct mr_buf *out, double value)
+{
+    static const unsigned char format[] = {16, 0, 0, 0,    1, 0, 2, 0, 0x40, 0x1f,
+                                           0,  0, 0, 0x7d, 0, 0, 4, 0, 16,   0};
+    unsigned char n = (unsigned char)fmin(fabs(value), 30);
+    unsigned char size[] = {(unsigned char)(4 * n), 0, 0, 0};
+
+    mr_buf_append(out, "RIFF\0\0\0\0WAVEfmt ", 16);
+    mr_buf_append(out, format, sizeof format);
+    mr_buf_puts(out, "data");
+    mr_buf_append(out, size, sizeof size);
+    for (int i = 0; i < 4 * n; i++) {
+        mr_buf_append(out, &n, 1);
+    }
+}
+
 static void add_content(struct mr_buf *out, enum test_content content, double value)
 {
     switch (content) {
@@ -384,6 +402,7 @@ static void add_content(struct mr_buf *out, enum test_content content, double va
         mr_buf_printf(out, "{\"n\": %d, \"o\": {\"s\": \"\\u00e9%d\"}, \"v\": [%d, 2.5]}",
                       (int)value, (int)value, (int)value);
         break;
+    case CONTENT_WAV: random_wav(out, value); break;
     case CONTENT_WORD: break;
     }
 }

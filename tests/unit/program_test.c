@@ -389,19 +389,17 @@ static void a_rowwise_operator_gets_a_loop(void **state)
     struct mr_leaf_spec in = leaf(MR_INT64, 1, dims);
     mr_builder *b = begin(&in, 1);
     mr_program *p = compile(b, (uint32_t[]){OP(b, "reduce_sum", 0)}, 1);
-    struct mr_fn_node node = *p->ops[0].node;
-    struct mr_kernel kernel = *node.kernel;
+    struct mr_kernel kernel = *p->ops[0].kernel;
     struct mr_kernel_random random = {.seed = 1};
     mr_block *block = NULL;
     mr_block *out = NULL;
     uint32_t bad_row;
     mr_error err;
 
-    real_sum = node.kernel;
+    real_sum = p->ops[0].kernel;
     kernel.flags |= MR_KERNEL_ROWWISE;
     kernel.eval = sum_of_one_row;
-    node.kernel = &kernel;
-    p->ops[0].node = &node;
+    p->ops[0].kernel = &kernel;
     CHECK_OK(mr_block_alloc(5, &in, 1, &block, e));
     for (int i = 0; i < 10; i++) {
         ((int64_t *)mr_block_data(block, 0))[i] = i;
@@ -687,6 +685,54 @@ static void functions_that_double_are_refused(void **state)
     mr_function_unref(fn);
 }
 
+/* The decoder among the ops; NULL: none. */
+static const struct mr_plan_op *decoder(const mr_program *p)
+{
+    for (uint32_t i = 0; i < p->nops; i++) {
+        if (strcmp(p->ops[i].kernel->name, "decode_image") == 0) {
+            return &p->ops[i];
+        }
+    }
+    return NULL;
+}
+
+static bool has_op(const mr_program *p, const char *kernel)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < p->nops; i++) {
+        found = found || strcmp(p->ops[i].kernel->name, kernel) == 0;
+    }
+    return found;
+}
+
+static void an_image_that_is_only_cut_is_not_decoded_whole(void **state)
+{
+    const struct mr_leaf_spec in[] = {leaf(MR_STRING, 0, NULL), leaf(MR_INT32, 1, (int64_t[]){3})};
+    struct mr_attr channels = {.name = "channels", .kind = MR_ATTR_INT, .i = 3};
+    enum { ONCE, TWICE, RETURNED, ALSO_CAST, ELSEWHERE, CASES };
+
+    for (int use = ONCE; use < CASES; use++) {
+        mr_builder *b = begin(in, 2);
+        uint32_t image = add(b, "decode_image", &channels, 1, (uint32_t[]){0});
+        uint32_t part = OP(b, "slice", image, 1, 1);
+        uint32_t shape = OP(b, "shape", image);
+        uint32_t more = use == TWICE       ? OP(b, "slice", image, shape, 1)
+                        : use == RETURNED  ? image
+                        : use == ALSO_CAST ? cast(b, image, MR_FLOAT32)
+                        : use == ELSEWHERE ? OP(b, "add", cast(b, part, MR_UINT8), image)
+                                           : shape;
+        mr_program *p = compile(b, (uint32_t[]){part, shape, more}, 3);
+
+        assert_non_null(decoder(p));
+        assert_int_equal(decoder(p)->nin, use == ONCE ? 3 : 1);
+        assert_int_equal(decoder(p)->nattrs, 1);
+        assert_int_equal(has_op(p, "slice"), use != ONCE);
+        assert_int_equal(has_op(p, "image_shape"), use == ONCE);
+        mr_program_free(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -698,6 +744,7 @@ int main(void)
         cmocka_unit_test(values_of_different_shapes),
         cmocka_unit_test(rows_of_different_shapes),
         cmocka_unit_test(captured_values),
+        cmocka_unit_test(an_image_that_is_only_cut_is_not_decoded_whole),
         cmocka_unit_test(columns_of_another_spec),
         cmocka_unit_test(a_rowwise_operator_gets_a_loop),
         cmocka_unit_test(random_functions),

@@ -76,7 +76,18 @@ _NUMPY = {
 def _places(name: str) -> list[str]:
     """Where in the package a public @name is: "mr.sqrt", "mr.math.log1p"."""
     package = sys.modules["millrace"]
-    names = ("math", "bitwise", "linalg", "nn", "strings", "random", "image", "io", "experimental")
+    names = (
+        "math",
+        "bitwise",
+        "linalg",
+        "nn",
+        "strings",
+        "random",
+        "image",
+        "audio",
+        "io",
+        "experimental",
+    )
     return [
         "mr" + module.__name__.removeprefix("millrace") + "." + name
         for module in [package, *(getattr(package, n) for n in names)]

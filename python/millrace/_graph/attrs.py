@@ -37,6 +37,9 @@ class AttrTable:
     def bool(self, name: str, value: Any) -> AttrTable:
         return self._add(name, _ffi.ATTR_BOOL, i=1 if value else 0)
 
+    def float(self, name: str, value: Any) -> AttrTable:
+        return self._add(name, _ffi.ATTR_FLOAT, f=value)
+
     def bytes(self, name: str, value: Any) -> AttrTable:
         value = value.encode() if isinstance(value, str) else value
         self._keep.append(value)

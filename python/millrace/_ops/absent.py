@@ -55,28 +55,21 @@ _iterates = "iter(ds) gives a mr.NumpyIterator: next(it), it.element_spec, it.ge
 Iterator = absent("Iterator", _iterates)
 IteratorSpec = absent("IteratorSpec", _iterates)
 
-decode_gif = absent(
-    "decode_gif", "convert the files to PNG, a frame each, or to TFRecords of pixels"
+_drawn = "draw on the images behind the iterator"
+draw_bounding_boxes = absent("draw_bounding_boxes", _drawn)
+extract_glimpse = absent(
+    "extract_glimpse", "use mr.image.crop_and_resize, or mr.slice and mr.image.pad_to_bounding_box"
 )
-
-_later = "is done behind the iterator, or put together from the functions of mr"
-_crops = (
-    "use mr.image.random_crop or decode_and_crop_jpeg with a box of your own, and mr.image.resize"
-)
-crop_and_resize = absent("crop_and_resize", _crops)
-sample_distorted_bounding_box = absent("sample_distorted_bounding_box", _crops)
-stateless_sample_distorted_bounding_box = absent("stateless_sample_distorted_bounding_box", _crops)
-_quality = "use mr.image.adjust_jpeg_quality with a constant"
-random_jpeg_quality = absent("random_jpeg_quality", _quality)
-stateless_random_jpeg_quality = absent("stateless_random_jpeg_quality", _quality)
-extract_patches = absent("extract_patches", "that " + _later)
-draw_bounding_boxes = absent("draw_bounding_boxes", "that " + _later)
-sobel_edges = absent("sobel_edges", "that " + _later)
-image_gradients = absent("image_gradients", "that " + _later)
-total_variation = absent("total_variation", "that " + _later)
-non_max_suppression = absent("non_max_suppression", "that " + _later)
-psnr = absent("psnr", "that " + _later)
-ssim = absent("ssim", "that " + _later)
+_compared = "compare the images behind the iterator; mr.image.psnr is"
+ssim = absent("ssim", _compared)
+ssim_multiscale = absent("ssim_multiscale", _compared)
+_detected = "a model's boxes are chosen where the model runs, behind the iterator"
+non_max_suppression = absent("non_max_suppression", _detected)
+non_max_suppression_overlaps = absent("non_max_suppression_overlaps", _detected)
+non_max_suppression_padded = absent("non_max_suppression_padded", _detected)
+non_max_suppression_with_scores = absent("non_max_suppression_with_scores", _detected)
+combined_non_max_suppression = absent("combined_non_max_suppression", _detected)
+generate_bounding_box_proposals = absent("generate_bounding_box_proposals", _detected)
 
 _counted = (
     "mr.random.uniform, normal, truncated_normal, categorical and shuffle, and their stateless_ "

@@ -226,7 +226,7 @@ def stateless_random_hue(image: TensorLike, max_delta: float, seed: TensorLike) 
 
 @of_images
 def adjust_jpeg_quality(
-    image: TensorLike, jpeg_quality: int, dct_method: str = "", name: str | None = None
+    image: TensorLike, jpeg_quality: Any, dct_method: str = "", name: str | None = None
 ) -> Any:
     """What JPEG of a lower quality makes of an image.
 
@@ -237,5 +237,43 @@ def adjust_jpeg_quality(
     own = dtypes.as_dtype(tensor.dtype)
     bytes_ = colours.convert_image_dtype(tensor, dtypes.uint8, saturate=True)
     channels = tensor.shape[-1] if isinstance(tensor.shape[-1], int) else 0
-    seen = decode_jpeg(encode_jpeg(bytes_, quality=jpeg_quality), channels, dct_method=dct_method)
+    if isinstance(jpeg_quality, Symbol):
+        encoded = apply1("encode_jpeg", [bytes_, jpeg_quality], AttrTable(), same_dtype=False)
+    else:
+        encoded = encode_jpeg(bytes_, quality=jpeg_quality)
+    seen = decode_jpeg(encoded, channels, dct_method=dct_method)
     return colours.convert_image_dtype(seen, own, saturate=True)
+
+
+def _qualities(lowest: int, highest: int) -> None:
+    if not 0 <= lowest < highest <= 100:
+        raise ValueError(f"qualities are from 0 to 100, in order: got {lowest} and {highest}")
+
+
+@of_images
+def random_jpeg_quality(
+    image: TensorLike, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None
+) -> Any:
+    """What JPEG makes of an image, of a quality at random, which is below the largest.
+
+    >>> mr.image.random_jpeg_quality(mr.zeros([4, 4, 3]), 20, 80).shape
+    (4, 4, 3)
+    """
+    _qualities(min_jpeg_quality, max_jpeg_quality)
+    drawn = uniform([], min_jpeg_quality, max_jpeg_quality, dtypes.int32, seed)
+    return adjust_jpeg_quality(image, drawn)
+
+
+@of_images
+def stateless_random_jpeg_quality(
+    image: TensorLike, min_jpeg_quality: int, max_jpeg_quality: int, seed: TensorLike
+) -> Any:
+    """What JPEG makes of an image, of a quality at random: the same for the same seed.
+
+    >>> mr.image.stateless_random_jpeg_quality(mr.zeros([4, 4, 3]), 20, 80, (1, 2)).shape
+    (4, 4, 3)
+    """
+    _qualities(min_jpeg_quality, max_jpeg_quality)
+    where = convert_to_tensor(seed)
+    drawn = stateless_uniform([], where, min_jpeg_quality, max_jpeg_quality, dtypes.int32)
+    return adjust_jpeg_quality(image, drawn)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, errors
 from .._graph.attrs import AttrTable
 from .._graph.literals import to_array
 from .._graph.symbol import Symbol, TensorLike
@@ -53,6 +53,14 @@ def read_file(filename: TensorLike, name: str | None = None) -> Any:
     return apply1("read_file", [filename])
 
 
+def _is_gif(contents: Any) -> bool:
+    """Whether bytes, which are known, begin as a GIF does."""
+    if isinstance(contents, Symbol):
+        return False
+    array = to_array(contents, dtypes.string)
+    return array.ndim == 0 and bytes(array.item()).startswith(b"GIF8")
+
+
 def _decode(contents: Any, channels: Any, attrs: AttrTable, crop: Any = None) -> Any:
     attrs.int("channels", 0 if channels is None else channels)
     inputs = [contents] if crop is None else [contents, crop]
@@ -77,7 +85,7 @@ def decode_jpeg(
 ) -> Any:
     """Decode a JPEG image.
 
-    As ``tf.io.decode_jpeg``, which decodes PNG, too.
+    As ``tf.io.decode_jpeg``, which decodes PNG, and GIF of one frame, too.
 
     Parameters
     ----------
@@ -205,7 +213,7 @@ def decode_png(
 ) -> Any:
     """Decode a PNG image.
 
-    As ``tf.io.decode_png``, which decodes JPEG, too.
+    As ``tf.io.decode_png``, which decodes JPEG, and GIF of one frame, too.
 
     Parameters
     ----------
@@ -237,6 +245,39 @@ def decode_png(
     """
     attrs = AttrTable().bytes("format", "PNG").dtype("dtype", as_dtype(dtype))
     return _decode(contents, channels, attrs)
+
+
+def decode_gif(contents: TensorLike, name: str | None = None) -> Any:
+    r"""Decode the frames of a GIF image.
+
+    As ``tf.io.decode_gif``: every frame has the size of the largest, and what a frame leaves out is
+    that of the frame before, or black. JPEG and PNG are decoded as one frame.
+
+    Parameters
+    ----------
+    contents : tensor_like of string
+        The bytes of the image, scalar.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        uint8 [frames, height, width, 3].
+
+    Raises
+    ------
+    InvalidArgumentError
+        The bytes are no image, or a frame is damaged.
+
+    Examples
+    --------
+    >>> colours = b"\x00\x00\x00\xff\xc0\x00"
+    >>> frame = b",\0\0\0\0\1\0\1\0\0\2\2L\1\0"
+    >>> mr.io.decode_gif(b"GIF89a\1\0\1\0\x80\0\0" + colours + frame + b";")
+    array([[[[255, 192,   0]]]], dtype=uint8)
+    """
+    return apply1("decode_gif", [contents], AttrTable(), same_dtype=False)
 
 
 def decode_bmp(contents: TensorLike, channels: int = 0, name: str | None = None) -> Any:
@@ -308,7 +349,10 @@ def decode_image(
     name: str | None = None,
     expand_animations: bool = True,
 ) -> Any:
-    """Decode an image of any format: JPEG, PNG, WebP, BMP.
+    """Decode an image of any format: JPEG, PNG, WebP, BMP, GIF.
+
+    A GIF has frames, which are an axis more, but in a function that is traced the number of axes
+    must be known: there it is an error unless `expand_animations` is false.
 
     Parameters
     ----------
@@ -321,12 +365,12 @@ def decode_image(
     name : str, optional
         Accepted and ignored.
     expand_animations : bool, default True
-        Accepted and ignored: there are no animations.
+        Whether a GIF has all of its frames. If not, it is its first one.
 
     Returns
     -------
     Tensor or numpy.ndarray
-        [height, width, channels].
+        [height, width, channels]; of a GIF with its frames [frames, height, width, 3].
 
     Raises
     ------
@@ -339,7 +383,12 @@ def decode_image(
     >>> mr.io.decode_image(image, dtype=mr.float32)
     array([[[1., 1., 1.]]], dtype=float32)
     """
-    return _decode(contents, channels, AttrTable().dtype("dtype", as_dtype(dtype)))
+    attrs = AttrTable().dtype("dtype", as_dtype(dtype))
+    if expand_animations and _is_gif(contents):
+        if channels not in (None, 0, 3):
+            raise errors.InvalidArgumentError(f"channels of a GIF are 0 or 3: got {channels}")
+        return apply1("decode_gif", [contents], attrs, same_dtype=False)
+    return _decode(contents, channels, attrs.bool("expand_animations", expand_animations))
 
 
 def is_jpeg(contents: TensorLike, name: str | None = None) -> Any:
@@ -425,7 +474,7 @@ def encode_png(image: TensorLike, compression: int = -1, name: str | None = None
     Parameters
     ----------
     image : tensor_like of uint8 or uint16
-        [height, width, 1 to 4]: grey, grey and alpha, RGB, RGB and alpha.
+        [..., height, width, 1 to 4]: grey, grey and alpha, RGB, RGB and alpha.
     compression : int, default -1
         0 (none) to 9 (most); -1 is zlib's default.
     name : str, optional
@@ -433,8 +482,8 @@ def encode_png(image: TensorLike, compression: int = -1, name: str | None = None
 
     Returns
     -------
-    Tensor or bytes
-        The bytes of the image.
+    Tensor, bytes or numpy.ndarray
+        The bytes of the image; of the shape of the axes before, if there are any.
 
     Raises
     ------

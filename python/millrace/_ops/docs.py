@@ -173,7 +173,7 @@ _OF_IMAGES = {
     As in `resize`.""",
     "antialias": """antialias : bool, default False
     As in `resize`.""",
-    "k": """k : int, default 1
+    "k": """k : int, or tensor_like of int, default 1
     How often.""",
     "dtype": """dtype : dtype_like
     Of the result.""",
@@ -201,9 +201,33 @@ _OF_IMAGES = {
     Of any dtype and shape.""",
     "dct_method": """dct_method : str, default ""
     As in `decode_jpeg`.""",
-    "jpeg_quality": """jpeg_quality : int
+    "jpeg_quality": """jpeg_quality : int, or tensor_like of int
     0 to 100.""",
+    "min_jpeg_quality": """min_jpeg_quality : int
+    The least quality, from 0.""",
+    "max_jpeg_quality": """max_jpeg_quality : int
+    Above the largest quality, to 100.""",
+    "a": "a" + _IMAGES,
+    "b": """b : tensor_like
+    Of the shape of `a`.""",
+    "max_val": """max_val : tensor_like
+    255 of bytes, 1.0 of floats.""",
+    "sizes": """sizes : sequence of int
+    Rows and columns of a patch.""",
+    "strides": """strides : sequence of int
+    From patch to patch.""",
+    "rates": """rates : sequence of int
+    From pixel to pixel within a patch.""",
+    "padding": """padding : str
+    Whether patches lie within ("VALID"), or zeros are added so that they cover everything.""",
     "name": _OF_DRAWS["name"],
+}
+
+_FOUND = {
+    "image_gradients": "Two of the shape of `image`.",
+    "psnr": "float32, a number an image.",
+    "sobel_edges": "One axis more than `image`, of 2.",
+    "total_variation": "A number an image.",
 }
 
 
@@ -213,7 +237,7 @@ def of_images(function: F) -> F:
     own = inspect.signature(function).parameters.get("seed")
     if own is not None:
         texts["seed"] = _OWN_SEED if own.default is None else _OF_DRAWS["seed"]
-    returns = _RETURNS.format(returns="The new images.")
+    returns = _RETURNS.format(returns=_FOUND.get(function.__name__, "The new images."))
     _complete(function, _listed(function, texts), returns, _RAISES)
     return function
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 from .. import dtypes
 from .._graph.attrs import AttrTable
@@ -10,6 +10,7 @@ from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import apply1, convert_to_tensor
 from . import arrays, elementwise
 from .constants import cast, static_shape
+from .control import switch_case
 from .docs import of_images
 
 
@@ -319,16 +320,20 @@ def transpose(image: TensorLike, name: str | None = None) -> Any:
 
 
 @of_images
-def rot90(image: TensorLike, k: int = 1, name: str | None = None) -> Any:
+def rot90(image: TensorLike, k: Any = 1, name: str | None = None) -> Any:
     """Turn images by 90 degrees to the left, `k` times.
 
     >>> mr.image.rot90([[[1], [2]]])[..., 0]
     array([[2],
            [1]], dtype=int32)
     """
-    tensor, turns = as_images(image), int(k) % 4
-    if turns == 1:
-        return flip_up_down(transpose(tensor))
-    if turns == 3:
-        return transpose(flip_up_down(tensor))
-    return arrays.reverse(tensor, [-3, -2]) if turns == 2 else tensor
+    tensor = as_images(image)
+    turned: list[Callable[[], Any]] = [
+        lambda: tensor,
+        lambda: flip_up_down(transpose(tensor)),
+        lambda: arrays.reverse(tensor, [-3, -2]),
+        lambda: transpose(flip_up_down(tensor)),
+    ]
+    if isinstance(k, Symbol):
+        return switch_case(cast(k, dtypes.int32) % 4, turned)
+    return turned[int(k) % 4]()

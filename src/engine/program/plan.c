@@ -1,4 +1,5 @@
-/* From a function to a plan: dead nodes dropped, copies seen through, constants folded. */
+/* From a function to a plan: dead nodes dropped, nodes merged, copies seen through, constants
+ * folded. */
 #include "engine/program/plan.h"
 
 #include "ops/attr.h"
@@ -9,17 +10,19 @@ struct making {
     struct mr_program *p;
     uint32_t *slot_of; /* by value number; MR_PLAN_NONE: not yet */
     bool *live;        /* by node */
+    struct mr_merge *merges;
 };
 
 static void op_release(struct mr_plan_op *op)
 {
-    if (op->state != NULL && op->node->kernel->release != NULL) {
-        op->node->kernel->release(op->state);
+    if (op->state != NULL && op->kernel->release != NULL) {
+        op->kernel->release(op->state);
     }
     for (size_t i = 0; i < op->nfunctions; i++) {
         mr_program_free(op->functions[i].program);
     }
     mr_free(op->functions);
+    mr_free(op->merged);
     mr_free(op->in);
     mr_free(op->out);
 }
@@ -137,26 +140,44 @@ static bool is_copy(const struct mr_fn_node *node, const struct mr_slot *input)
     return strcmp(node->kernel->name, "cast") == 0 && node->out_specs[0].dtype == input->spec.dtype;
 }
 
-static int fill_op(struct making *m, struct mr_plan_op *op, const struct mr_fn_node *node,
-                   bool *uniform, mr_error *err)
+/* The slots of what @node reads; instead of what it takes in, what that reads. */
+static int fill_inputs(struct making *m, struct mr_plan_op *op, const struct mr_fn_node *producer,
+                       mr_error *err)
 {
-    op->node = node;
-    op->nin = node->ninputs;
-    op->nout = node->nout;
-    op->salt = node->salt;
+    size_t own = producer != NULL ? 1 : 0;
+    size_t before = producer != NULL ? producer->ninputs : 0;
+
+    op->nin = before + op->node->ninputs - own;
     op->in = mr_calloc(op->nin, sizeof *op->in);
-    op->out = mr_calloc(op->nout, sizeof *op->out);
-    if (op->in == NULL || op->out == NULL) {
-        return mr_error_nomem(err);
+    MR_CHECK_ALLOC(op->in, err);
+    for (size_t i = 0; i < op->nin; i++) {
+        uint32_t value = i < before ? producer->inputs[i] : op->node->inputs[i - before + own];
+
+        op->in[i] = m->slot_of[value];
     }
+    return MR_OK;
+}
+
+static int fill_op(struct making *m, struct mr_plan_op *op, const struct mr_merge *merge,
+                   const struct mr_fn_node *node, bool *uniform, mr_error *err)
+{
+    *op = (struct mr_plan_op){.node = node,
+                              .kernel = node->kernel,
+                              .attrs = node->attrs,
+                              .nattrs = node->nattrs,
+                              .nout = node->nout,
+                              .salt = node->salt};
+    MR_TRY(merge->rule != NULL ? mr_plan_merge(merge, op, err) : MR_OK);
+    MR_TRY(fill_inputs(m, op, merge->producer, err));
+    op->out = mr_calloc(op->nout, sizeof *op->out);
+    MR_CHECK_ALLOC(op->out, err);
     MR_TRY(add_functions(op, node, err));
     *uniform = !node->random && op->nin > 0;
     for (size_t i = 0; i < op->nin; i++) {
-        op->in[i] = m->slot_of[node->inputs[i]];
         *uniform = *uniform && m->p->slots[op->in[i]].uniform;
     }
-    if (node->kernel->prepare != NULL) {
-        int rc = node->kernel->prepare(node->attrs, node->nattrs, &op->state, err);
+    if (op->kernel->prepare != NULL) {
+        int rc = op->kernel->prepare(op->attrs, op->nattrs, &op->state, err);
 
         if (rc < 0) {
             op->state = NULL;
@@ -201,6 +222,7 @@ static int fold(struct mr_program *p, struct mr_plan_op *op, mr_error *err)
 static int add_node(struct making *m, uint32_t number, mr_error *err)
 {
     const struct mr_fn_node *node = m->p->fn->nodes[number];
+    const struct mr_merge *merge = &m->merges[number];
     struct mr_program *p = m->p;
     bool uniform = false;
 
@@ -217,8 +239,8 @@ static int add_node(struct making *m, uint32_t number, mr_error *err)
         return MR_OK;
     }
     struct mr_plan_op *op = &p->ops[p->nops++];
-    op->number = number;
-    int rc = fill_op(m, op, node, &uniform, err);
+    int rc = fill_op(m, op, merge, node, &uniform, err);
+    op->number = merge->rule != NULL ? merge->number : number;
     if (rc < 0) {
         mr_plan_name_op(p, op, err);
         return rc;
@@ -236,9 +258,10 @@ static int make(struct making *m, mr_error *err)
     const mr_function *fn = p->fn;
 
     mark_live(fn, m->live);
+    MR_TRY(mr_plan_merges(fn, m->live, &m->merges, err));
     add_arguments(m);
     for (uint32_t n = 0; n < fn->nnodes; n++) {
-        MR_TRY(m->live[n] ? add_node(m, n, err) : MR_OK);
+        MR_TRY(m->live[n] && !m->merges[n].absorbed ? add_node(m, n, err) : MR_OK);
     }
     for (size_t i = 0; i < fn->noutputs; i++) {
         p->outputs[i] = m->slot_of[fn->outputs[i]];
@@ -265,7 +288,11 @@ int mr_program_new(mr_function *fn, mr_program **ret, mr_error *err)
         live == NULL) {
         return mr_error_nomem(err);
     }
-    MR_TRY(make(&(struct making){.p = p, .slot_of = slot_of, .live = live}, err));
-    *ret = MR_TAKE(p);
-    return MR_OK;
+    struct making m = {.p = p, .slot_of = slot_of, .live = live};
+    int rc = make(&m, err);
+    mr_free(m.merges);
+    if (rc == MR_OK) {
+        *ret = MR_TAKE(p);
+    }
+    return rc;
 }

@@ -44,9 +44,13 @@ struct mr_slot {
 
 /* A kernel with what it needs. */
 struct mr_plan_op {
-    const struct mr_fn_node *node; /* the function holds it */
-    uint32_t number;               /* of the node, in the function */
-    uint32_t *in;                  /* slots */
+    const struct mr_fn_node *node;  /* the function holds it */
+    uint32_t number;                /* of the node that errors name, in the function */
+    const struct mr_kernel *kernel; /* the node's, or what it and another became (merge.c) */
+    const struct mr_attr *attrs;
+    size_t nattrs;
+    struct mr_attr *merged; /* memory of `attrs`, if they are of two nodes */
+    uint32_t *in;           /* slots */
     size_t nin;
     uint32_t *out; /* slots; MR_PLAN_NONE where nobody needs the result */
     size_t nout;
@@ -108,6 +112,22 @@ struct mr_program {
     uint32_t ninputs;
     uint32_t ncaptures;
 };
+
+/* What becomes of a node beside others: a slice of a decoded image needs no more than its part to be
+ * decoded. */
+struct mr_merge {
+    const struct mr_merge_rule *rule;  /* NULL: it stays as it is */
+    const struct mr_fn_node *producer; /* of its first input, which it takes in */
+    uint32_t number;                   /* of the producer */
+    bool needed;                       /* somebody reads its result as it is */
+    bool absorbed;                     /* nobody does any more */
+    uint32_t consumers;                /* of the users that take it in, those worth while */
+};
+
+/* *@ret: one a node of @fn; the caller's. */
+int mr_plan_merges(const mr_function *fn, const bool *live, struct mr_merge **ret, mr_error *err);
+/* Kernel and attributes of @op, which is of a node with a rule. */
+int mr_plan_merge(const struct mr_merge *merge, struct mr_plan_op *op, mr_error *err);
 
 /* Put the ops into steps. Ops are in order; constants are folded already (their op has nout =
  * 0). */

@@ -20,7 +20,7 @@ void mr_plan_name_op(const struct mr_program *p, const struct mr_plan_op *op, mr
     while (behind + 1 < fn->nends && op->number < fn->ends[fn->nends - 2 - behind]) {
         behind++;
     }
-    mr_error_wrap(err, "%s", mr_fn_node_text(op->node, text));
+    mr_error_wrap(err, "%s", mr_fn_node_text(fn->nodes[op->number], text));
     err->traits = (err->traits & ~MR_BEHIND) | MR_MIN(behind, MR_BEHIND_MAX) << MR_BEHIND_SHIFT;
 }
 
@@ -113,12 +113,12 @@ int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t 
               struct mr_owned_column *columns, const struct mr_kernel_random *random,
               uint32_t *bad_row, mr_error *err)
 {
-    const struct mr_kernel *kernel = op->node->kernel;
+    const struct mr_kernel *kernel = op->kernel;
     struct mr_kernel_random drawn;
     struct mr_kernel_call call = {
         .kernel = kernel,
-        .attrs = op->node->attrs,
-        .nattrs = op->node->nattrs,
+        .attrs = op->attrs,
+        .nattrs = op->nattrs,
         .out_specs = op->node->out_specs,
         .state = op->state,
         .functions = op->functions,

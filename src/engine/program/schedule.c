@@ -51,7 +51,7 @@ static bool is_single(const struct mr_slot *s, const struct mr_leaf_spec *shape)
 /* The loop of @op, if it can be part of a fused step at all. */
 static mr_kernel_loop fusible(const struct mr_program *p, const struct mr_plan_op *op)
 {
-    const struct mr_kernel *kernel = op->node->kernel;
+    const struct mr_kernel *kernel = op->kernel;
     uint8_t dtypes[MR_FUSED_INPUTS_MAX];
     bool follows = false; /* at least one input has the shape of the result */
 
@@ -70,7 +70,7 @@ static mr_kernel_loop fusible(const struct mr_program *p, const struct mr_plan_o
         follows = follows || same;
         dtypes[i] = s->spec.dtype;
     }
-    struct mr_attrs attrs = {op->node->attrs, op->node->nattrs};
+    struct mr_attrs attrs = {op->attrs, op->nattrs};
     return follows ? mr_kernel_loop_of(kernel, attrs, dtypes) : NULL;
 }
 
