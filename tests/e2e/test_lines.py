@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import traceback
+import types
 
 import numpy as np
 import pytest
@@ -172,6 +173,22 @@ def test_long_names_of_files_keep_their_end():
     message = error_of(run(ONE_LINE, "/a/" + 50 * "directory" + "/" + 30 * "é" + "train.py"))
     assert message.count("éétrain.py:1)") == 2
     assert "integer division by zero" in message and len(message.encode()) < 248
+
+
+def test_cells_of_notebooks_have_their_numbers(monkeypatch):
+    cells = {"/tmp/ipykernel_9/1.py": 3}
+    labels = types.SimpleNamespace(
+        format_code_name=lambda name: ("Cell", f"In[{cells[name]}]") if name in cells else None
+    )
+    shell = types.SimpleNamespace(compile=labels)
+    ipython = types.SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    assert error_of(run("\n" + ONE_LINE, "/tmp/ipykernel_9/1.py")).count("In[3]:2)") == 2
+    cells["/tmp/ipykernel_9/1.py"] = 7  # it ran again
+    assert error_of(run("\n" + ONE_LINE, "/tmp/ipykernel_9/1.py")).count("In[7]:2)") == 2
+    assert error_of(run(ONE_LINE, "/a/b/c.py")).count("b/c.py:1)") == 2
+    ipython.get_ipython = lambda: None  # imported only
+    assert error_of(run(ONE_LINE, "/a/b/d.py")).count("b/d.py:1)") == 2
 
 
 def test_programs_of_other_kinds(tmp_path):

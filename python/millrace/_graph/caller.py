@@ -17,7 +17,7 @@ def caller() -> bytes | None:
         filename = frame.f_code.co_filename
         name = _names.get(filename)
         if name is None:
-            name = _names[filename] = _shown(filename)
+            name = _shown(filename)
         if name:
             return b"%b:%d" % (name, frame.f_lineno)
         if frame.f_back is None:
@@ -37,9 +37,22 @@ def _shown(filename: str) -> bytes:
     are too long, their end. Empty: a file of this package.
     """
     if filename.startswith(_PACKAGE):
+        _names[filename] = b""
         return b""
+    cell = _cell(filename)
+    if cell is not None:
+        return cell.encode()  # another one when it has run again
     name = filename if filename.startswith("<") else "/".join(filename.strip("/").split("/")[-2:])
     plain = "".join(c if c.isprintable() else "?" for c in name)
     while len(plain.encode()) > _NAME_BYTES:
         plain = plain[1:]
-    return plain.encode() or b"?"
+    _names[filename] = plain.encode() or b"?"
+    return _names[filename]
+
+
+def _cell(filename: str) -> str | None:
+    """What IPython calls the cell that it has compiled as @filename: "In[3]"; None: it has not."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    label = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)
+    named: tuple[str, str] | None = label(filename)
+    return named[1] if named else None
