@@ -1,5 +1,5 @@
 /* lookup_place: the place of each value in a list of keys, by a hash table that is made once a
- * program. And string_to_hash_bucket, which uses the same hash for what stands in no list. */
+ * program. */
 #include "base/hash.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
@@ -157,26 +157,3 @@ MR_ROWS_KERNEL(lookup_place, 1, 1, 0, .result = MR_INT64, .infer = infer_places,
                .attr_table = {{"int_keys", MR_ATTR_INTS, true},
                               {"keys", MR_ATTR_STRINGS, true},
                               {"oov_buckets", MR_ATTR_INT, true}});
-
-static int infer_bucket(struct mr_kernel_infer *it, mr_error *err)
-{
-    return mr_attr_int(it->attrs, "num_buckets", 0) >= 1
-               ? MR_OK
-               : mr_error_set(err, MR_EINVAL, "num_buckets must be at least 1");
-}
-
-static int fill_bucket(const struct mr_row *row, struct mr_result *out, mr_error *err)
-{
-    const struct mr_string *strings = mr_tensor_strings(&row->in[0]);
-    uint64_t buckets = (uint64_t)mr_attr_int(row->attrs, "num_buckets", 1);
-    int64_t *results = (int64_t *)(void *)out->values;
-
-    for (uint64_t i = 0; i < out->count; i++) {
-        results[i] = (int64_t)(hash_of(strings[i]) % buckets);
-    }
-    return MR_OK;
-}
-
-MR_ROWS_KERNEL(string_to_hash_bucket, 1, 1, MR_SET(MR_STRING), .result = MR_INT64,
-               .infer = infer_bucket, .fill = fill_bucket,
-               .attr_table = {{"num_buckets", MR_ATTR_INT, false}});

@@ -22,8 +22,12 @@ def split(text, *args, **kwargs):
 )
 @pytest.mark.parametrize("sep", [None, "", ",", "aa", "a"])
 @pytest.mark.parametrize("maxsplit", [-1, 0, 1, 2, 100])
-def test_split_is_pythons(text, sep, maxsplit):
+def test_split_is_pythons_but_for_what_is_left(text, sep, maxsplit):
     want = text.encode().split(sep.encode() if sep else None, maxsplit)
+    if not sep and maxsplit == 0:
+        want = [text.encode()]
+    elif not sep and maxsplit == len(want):
+        want.append(b"")  # as TensorFlow: a part, also where nothing is left
     assert split(text, sep, maxsplit) == want
     traced = list(
         Dataset.from_tensors(text).map(lambda s: mr.strings.split(s, sep=sep, maxsplit=maxsplit))
