@@ -1,6 +1,5 @@
 #include "ops/tensor.h"
 
-#include "base/copy.h"
 #include "base/limits.h"
 #include "ops/attr.h"
 
