@@ -140,7 +140,6 @@ _MISSING = {
     },
     "lookup": {
         "StaticTensorTable": "use mr.lookup.StaticHashTable",
-        "experimental": "tables are mr.lookup.StaticHashTable and StaticVocabularyTable",
     },
     "service": {"experimental": "its names are in mr.service"},
     "train": {

@@ -98,7 +98,7 @@ def _strings(block: Block, number: int, column: _ffi.Column, first: int, count: 
     size = lib.mr_block_marshal(block.ptr, number, first, count, None)
     room = np.empty(size, np.uint8)
     lib.mr_block_marshal(block.ptr, number, first, count, room.ctypes.data)
-    values: list[bytes] = marshal.loads(room)
+    values: list[bytes] = marshal.loads(room.data)
     return values
 
 

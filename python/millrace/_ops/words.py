@@ -47,7 +47,8 @@ def bytes_split(input: TensorLike, name: str | None = None) -> Any:
         return input.with_flat_values(bytes_split(input.flat_values))
     text = convert_to_tensor(as_text(input))
     if text.ndim is not None and text.ndim > 1:
-        return bytes_split(RaggedTensor.from_tensor(text, ragged_rank=text.ndim - 1))
+        rows: Any = RaggedTensor.from_tensor(text, ragged_rank=text.ndim - 1)
+        return bytes_split(rows)
     parts, *lengths = apply("bytes_split", [text])
     return RaggedTensor.from_row_lengths(parts, lengths[0], validate=False) if lengths else parts
 
