@@ -11,7 +11,7 @@ packages. Rounds are interleaved; of each variant the median counts, of each pac
 variant. `auto / fixed` is the best variant with AUTOTUNE beside the best without.
 
 The input: case a 2 million numbers; b 20,000 tf.Examples of 784 floats, four times; c 256 JPEGs of 500 x 375; d
-200,000 lines of 10 numbers; e 100,000 lines of text; f a Parquet file of 2 million rows of 13 numbers,
+200,000 lines of 10 numbers; e and i 100,000 lines of text; f a Parquet file of 2 million rows of 13 numbers,
 Snappy, beside pyarrow's iter_batches (which writes it: only with --pyarrow); g 2,048 images of 224 x
 224 x 3 bytes; h those of c, of which a larger part is resized.
 """
@@ -61,6 +61,7 @@ VARIANTS = {
         "split, padded_batch": "T(files('e')).map(words).padded_batch(64)",
         "split (A), padded_batch": "T(files('e')).map(words, num_parallel_calls=A)"
         ".padded_batch(64).prefetch(2)",
+        "batch, split": "T(files('e')).batch(64).map(lambda x: words(x).to_tensor())",
         "batch, split (A)": "T(files('e')).batch(64).map("
         "lambda x: words(x).to_tensor(), num_parallel_calls=A).prefetch(2)",
     },
@@ -80,6 +81,17 @@ VARIANTS = {
         "decode, batch": "D.from_tensor_slices(files('c')).map(resized).batch(32)",
         "decode (A), batch": "D.from_tensor_slices(files('c'))"
         ".map(resized, num_parallel_calls=A).batch(32).prefetch(2)",
+    },
+    "i": {
+        "split, lookup, bucket": "BUCKETS(T(files('e')).map(ids))",
+        "split, lookup (A), bucket": "BUCKETS(T(files('e')).map(ids, num_parallel_calls=A))"
+        ".prefetch(2)",
+        "split, lookup, padded_batch": "T(files('e')).map(ids).padded_batch(64)",
+        "split, lookup (A), padded_batch": "T(files('e')).map(ids, num_parallel_calls=A)"
+        ".padded_batch(64).prefetch(2)",
+        "batch, split, lookup": "T(files('e')).batch(64).map(lambda x: ids(x).to_tensor())",
+        "batch, split, lookup (A)": "T(files('e')).batch(64).map("
+        "lambda x: ids(x).to_tensor(), num_parallel_calls=A).prefetch(2)",
     },
 }
 
@@ -104,6 +116,17 @@ def names(m, data, directory):
     def columns(lines):
         return m.stack(m.io.decode_csv(lines, [0.0] * 10), axis=1)
 
+    words = ["word%d" % i for i in range(5000)]
+    table = m.lookup.StaticVocabularyTable(
+        m.lookup.KeyValueTensorInitializer(words, np.arange(5000, dtype=np.int64)), 1
+    )
+
+    def split(line):
+        return m.strings.split(m.strings.lower(line))
+
+    def bucketed(ds):
+        return ds.bucket_by_sequence_length(m.size, [8, 16, 24], [128, 64, 64, 64])
+
     return {
         "m": m,
         "D": data.Dataset,
@@ -120,7 +143,9 @@ def names(m, data, directory):
         "augmented": augmented,
         "resized": resized,
         "columns": columns,
-        "words": lambda line: m.strings.split(m.strings.lower(line)),
+        "words": split,
+        "ids": lambda line: table.lookup(split(line)),
+        "BUCKETS": bucketed,
     }
 
 

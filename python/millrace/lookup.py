@@ -18,8 +18,11 @@ from ._graph.attrs import AttrTable
 from ._graph.literals import dtype_of, is_literal
 from ._graph.symbol import TensorLike
 from ._graph.tensor import apply1, convert_to_tensor
+from ._data.structure import is_composite
+from ._ops import mutable_tables as experimental
 from ._ops.arrays import gather, where
 from ._ops.constants import cast, convert_to_array
+from ._ops.sparse import SparseTensor
 from .dtypes import DType, DTypeLike, as_dtype
 
 __all__ = [
@@ -28,6 +31,7 @@ __all__ = [
     "StaticVocabularyTable",
     "TextFileIndex",
     "TextFileInitializer",
+    "experimental",
 ]
 
 
@@ -237,6 +241,17 @@ class _Table:
     def lookup(self, keys: TensorLike, name: str | None = None) -> Any:
         raise NotImplementedError
 
+    def _found(self, keys: Any) -> Any:
+        """lookup() of a tensor."""
+        raise NotImplementedError
+
+    def _lookup(self, keys: Any) -> Any:
+        if isinstance(keys, SparseTensor):
+            return SparseTensor(keys.indices, self._found(keys.values), keys.dense_shape)
+        if is_composite(keys):
+            return keys.with_flat_values(self._found(keys.flat_values))
+        return self._found(keys)
+
     def __getitem__(self, keys: TensorLike) -> Any:
         return self.lookup(keys)
 
@@ -319,14 +334,14 @@ class StaticHashTable(_Table):
 
         Parameters
         ----------
-        keys : tensor_like
+        keys : tensor_like, RaggedTensor or SparseTensor
             Of the dtype of the table's keys, of any shape.
         name : str, optional
             Accepted and ignored.
 
         Returns
         -------
-        Tensor or numpy.ndarray
+        Tensor, numpy.ndarray, RaggedTensor or SparseTensor
             In the shape of `keys`.
 
         Raises
@@ -340,8 +355,32 @@ class StaticHashTable(_Table):
         >>> mr.lookup.StaticHashTable(keys, -1).lookup(["b", "x"])
         array([ 2, -1], dtype=int32)
         """
+        return self._lookup(keys)
+
+    def _found(self, keys: Any) -> Any:
         places = self._places(keys, 0)
         return gather(self._results, where(places < 0, np.int64(len(self._keys)), places))
+
+    def export(self, name: str | None = None) -> tuple[Array, Array]:
+        """Return what is in the table.
+
+        Parameters
+        ----------
+        name : str, optional
+            Accepted and ignored.
+
+        Returns
+        -------
+        tuple of numpy.ndarray
+            The keys, each once, in the order in which they were given, and their values.
+
+        Examples
+        --------
+        >>> keys = mr.lookup.KeyValueTensorInitializer(["a", "b"], [1, 2])
+        >>> mr.lookup.StaticHashTable(keys, -1).export()
+        (array([b'a', b'b'], dtype=object), array([1, 2], dtype=int32))
+        """
+        return self._keys.copy(), self._values.copy()
 
 
 class StaticVocabularyTable(_Table):
@@ -434,14 +473,14 @@ class StaticVocabularyTable(_Table):
 
         Parameters
         ----------
-        keys : tensor_like
+        keys : tensor_like, RaggedTensor or SparseTensor
             Of the dtype of the table's keys, of any shape.
         name : str, optional
             Accepted and ignored.
 
         Returns
         -------
-        Tensor or numpy.ndarray
+        Tensor, numpy.ndarray, RaggedTensor or SparseTensor
             int64, in the shape of `keys`.
 
         Raises
@@ -455,6 +494,9 @@ class StaticVocabularyTable(_Table):
         >>> mr.lookup.StaticVocabularyTable(keys, 1).lookup(["b", "x"])
         array([1, 2])
         """
+        return self._lookup(keys)
+
+    def _found(self, keys: Any) -> Any:
         places = self._places(keys, self._buckets)
         n = len(self._keys)
         if (self._values == np.arange(n)).all():

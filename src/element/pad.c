@@ -1,6 +1,8 @@
 /* Rows of different shapes become one row, padded to one shape. */
 #include "element/internal.h"
 
+#include "base/copy.h"
+
 #define NO_VALUE UINT64_MAX
 
 /* The dims that each row of @c gets. */
@@ -102,6 +104,26 @@ static void fill(unsigned char *to, uint64_t n, const unsigned char *value, size
     }
 }
 
+/* Vectors, and scalars: a row is one run. */
+static void pad_number_vectors(struct mr_column *out, const struct mr_column *in, uint32_t rows,
+                               const unsigned char *value)
+{
+    size_t size = mr_dtype_size((mr_dtype)in->dtype);
+    uint64_t each = mr_column_fixed_values(out) / rows;
+    unsigned char *to = mr_column_bytes(out);
+
+    for (uint32_t r = 0; r < rows; r++, to += each * size) {
+        uint64_t first;
+        uint64_t count;
+
+        mr_column_values(in, r, 1, &first, &count);
+        if (count > 0) {
+            memcpy(to, (const unsigned char *)in->data + first * size, (size_t)count * size);
+        }
+        fill(to + count * size, each - count, value, size);
+    }
+}
+
 static void pad_numbers(struct mr_column *out, const struct mr_column *in, uint32_t rows,
                         const unsigned char *value)
 {
@@ -119,6 +141,39 @@ static void pad_numbers(struct mr_column *out, const struct mr_column *in, uint3
         run.from = count > 0 ? (const unsigned char *)in->data + first * size : NULL;
         each_run(mr_column_dims(in, r), out->dims + 1, in->rank, put_numbers, &run);
     }
+}
+
+/* The same of strings: the bytes of a row lie together. */
+static void pad_string_vectors(struct mr_column *out, const struct mr_column *in, uint32_t rows,
+                               const unsigned char *value, size_t value_bytes)
+{
+    uint64_t each = mr_column_fixed_values(out) / rows;
+    uint64_t *offsets = mr_column_offsets(out);
+    unsigned char *heap = mr_column_bytes(out);
+    uint64_t at = 0;
+
+    for (uint32_t r = 0; r < rows; r++, offsets += each) {
+        uint64_t first;
+        uint64_t count;
+
+        mr_column_values(in, r, 1, &first, &count);
+        const uint64_t *from = in->offsets + first;
+        size_t bytes = count > 0 ? (size_t)(from[count] - from[0]) : 0;
+
+        for (uint64_t i = 0; i < count; i++) {
+            offsets[i] = at + (from[i] - from[0]);
+        }
+        if (bytes > 0) {
+            memcpy(heap + at, (const unsigned char *)in->data + from[0], bytes);
+        }
+        at += bytes;
+        for (uint64_t i = count; i < each; i++) {
+            offsets[i] = at;
+            mr_copy_bytes(heap + at, value, value_bytes);
+            at += value_bytes;
+        }
+    }
+    *offsets = at;
 }
 
 struct string_run {
@@ -233,7 +288,11 @@ static int pad_columns(const mr_block *block, const mr_block *padding, mr_block 
         const unsigned char *value = pad_value(padding, i, &value_bytes);
 
         if (in->dtype != MR_STRING) {
-            pad_numbers(to, in, block->rows, value);
+            (in->rank <= 1 ? pad_number_vectors : pad_numbers)(to, in, block->rows, value);
+            continue;
+        }
+        if (in->rank <= 1) {
+            pad_string_vectors(to, in, block->rows, value, value_bytes);
             continue;
         }
         uint64_t each = mr_column_fixed_values(to) / block->rows;

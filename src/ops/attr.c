@@ -10,6 +10,11 @@ const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const 
     return NULL;
 }
 
+bool mr_attr_says(const struct mr_attr *attr, const char *text)
+{
+    return attr->size == strlen(text) && memcmp(attr->bytes, text, attr->size) == 0;
+}
+
 const char *mr_attr_kind_name(int32_t kind)
 {
     static const char *const names[] = {

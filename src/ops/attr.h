@@ -5,6 +5,8 @@
 
 /* NULL if absent. */
 const struct mr_attr *mr_attr_get(struct mr_attrs attrs, const char *name);
+/* It is the bytes @text. */
+bool mr_attr_says(const struct mr_attr *attr, const char *text);
 /* Optional attributes: the default when absent. mr_kernel_infer() has checked the kinds. */
 int64_t mr_attr_int(struct mr_attrs attrs, const char *name, int64_t fallback);
 bool mr_attr_bool(struct mr_attrs attrs, const char *name, bool fallback);

@@ -1,5 +1,5 @@
 /* lookup_place: the place of each value in a list of keys, by a hash table that is made once a
- * program. And string_to_hash_bucket, which uses the same hash for what stands in no list. */
+ * program. */
 #include "base/hash.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
@@ -10,10 +10,16 @@
 
 #define MAGIC UINT32_C(0x6d726c6b)
 
+/* Other bits of the hash stand beside the place, so that a key is looked at where it is the same. */
+struct slot {
+    uint32_t place; /* NOTHING: free */
+    uint32_t tag;
+};
+
 struct places {
     uint32_t magic;
     mr_buffer *table;
-    uint32_t *slots; /* in it: a power of 2 of them, at least twice as many as keys */
+    struct slot *slots; /* in it: a power of 2 of them, at least twice as many as keys */
     size_t mask;
     const struct mr_column *strings; /* or */
     const int64_t *ints;
@@ -43,11 +49,13 @@ static uint64_t hash_of(struct mr_string s)
 }
 
 /* The slot of @key: where it is, or would be. */
-static uint32_t *slot_of(const struct places *p, struct mr_string key, uint64_t hash)
+static struct slot *slot_of(const struct places *p, struct mr_string key, uint64_t hash)
 {
+    uint32_t tag = (uint32_t)(hash >> 32);
     size_t at = (size_t)hash & p->mask;
 
-    while (p->slots[at] != NOTHING && !mr_string_equal(key_at(p, p->slots[at]), key)) {
+    while (p->slots[at].place != NOTHING &&
+           (p->slots[at].tag != tag || !mr_string_equal(key_at(p, p->slots[at].place), key))) {
         at = (at + 1) & p->mask;
     }
     return &p->slots[at];
@@ -84,13 +92,16 @@ static int places_prepare(const struct mr_attr *attrs, size_t nattrs, void **sta
     MR_TRY(mr_buffer_new(slots * sizeof *p->slots, &p->table, err));
     p->slots = mr_buffer_data(p->table);
     for (size_t i = 0; i < slots; i++) {
-        p->slots[i] = NOTHING;
+        p->slots[i].place = NOTHING;
     }
     for (uint32_t i = 0; i < p->n; i++) {
         struct mr_string key = key_at(p, i);
-        uint32_t *slot = slot_of(p, key, hash_of(key));
+        uint64_t hash = hash_of(key);
+        struct slot *slot = slot_of(p, key, hash);
 
-        *slot = *slot == NOTHING ? i : *slot; /* the first of equal ones */
+        if (slot->place == NOTHING) { /* the first of equal ones */
+            *slot = (struct slot){i, (uint32_t)(hash >> 32)};
+        }
     }
     *state = MR_TAKE(p);
     return MR_OK;
@@ -144,7 +155,7 @@ static int fill_places(const struct mr_row *row, struct mr_result *out, mr_error
         if (p->strings != NULL) {
             memcpy(&value, at, sizeof value);
         }
-        uint32_t place = *slot_of(p, value, hash_of(value));
+        uint32_t place = slot_of(p, value, hash_of(value))->place;
         results[i] = place != NOTHING ? (int64_t)place
                      : buckets > 0    ? p->n + bucket_of(p, value, buckets)
                                       : -1;
@@ -157,26 +168,3 @@ MR_ROWS_KERNEL(lookup_place, 1, 1, 0, .result = MR_INT64, .infer = infer_places,
                .attr_table = {{"int_keys", MR_ATTR_INTS, true},
                               {"keys", MR_ATTR_STRINGS, true},
                               {"oov_buckets", MR_ATTR_INT, true}});
-
-static int infer_bucket(struct mr_kernel_infer *it, mr_error *err)
-{
-    return mr_attr_int(it->attrs, "num_buckets", 0) >= 1
-               ? MR_OK
-               : mr_error_set(err, MR_EINVAL, "num_buckets must be at least 1");
-}
-
-static int fill_bucket(const struct mr_row *row, struct mr_result *out, mr_error *err)
-{
-    const struct mr_string *strings = mr_tensor_strings(&row->in[0]);
-    uint64_t buckets = (uint64_t)mr_attr_int(row->attrs, "num_buckets", 1);
-    int64_t *results = (int64_t *)(void *)out->values;
-
-    for (uint64_t i = 0; i < out->count; i++) {
-        results[i] = (int64_t)(hash_of(strings[i]) % buckets);
-    }
-    return MR_OK;
-}
-
-MR_ROWS_KERNEL(string_to_hash_bucket, 1, 1, MR_SET(MR_STRING), .result = MR_INT64,
-               .infer = infer_bucket, .fill = fill_bucket,
-               .attr_table = {{"num_buckets", MR_ATTR_INT, false}});

@@ -1,5 +1,5 @@
 /*
- * Operators on strings that need no new bytes: string_length, string_to_number, decode_raw,
+ * Operators on strings that need no new bytes: string_length, string_to_number (_or), decode_raw,
  * string_strip. Results of dtype string are views of the input until the column is gathered.
  */
 #include "ops/attr.h"
@@ -27,23 +27,18 @@ MR_LOOP_HEAD(length, utf8)
 MR_UNARY_BODY(struct mr_string, int32_t, struct mr_string, MR_AS_IT_IS, MR_INT_STORE,
               count_characters(a))
 
-static bool unit_is(const struct mr_attr *unit, const char *name)
-{
-    return unit->size == strlen(name) && memcmp(unit->bytes, name, unit->size) == 0;
-}
-
 static mr_kernel_loop length_loop(struct mr_attrs attrs, const uint8_t *dtypes)
 {
     const struct mr_attr *unit = mr_attr_get(attrs, "unit");
 
-    return unit != NULL && unit_is(unit, "UTF8_CHAR") ? length_utf8 : length_bytes;
+    return unit != NULL && mr_attr_says(unit, "UTF8_CHAR") ? length_utf8 : length_bytes;
 }
 
 static int infer_length(struct mr_kernel_infer *it, mr_error *err)
 {
     const struct mr_attr *unit = mr_attr_get(it->attrs, "unit");
 
-    if (unit != NULL && !unit_is(unit, "BYTE") && !unit_is(unit, "UTF8_CHAR")) {
+    if (unit != NULL && !mr_attr_says(unit, "BYTE") && !mr_attr_says(unit, "UTF8_CHAR")) {
         return mr_error_set(err, MR_EINVAL, "unit '%.*s': wants BYTE or UTF8_CHAR",
                             unit->size > 20 ? 20 : (int)unit->size, (const char *)unit->bytes);
     }
@@ -76,6 +71,46 @@ NUMBER(f32, float, "is not a number")
 NUMBER(f64, double, "is not a number")
 NUMBER(i32, int32_t, "is not an integer, or does not fit int32")
 NUMBER(i64, int64_t, "is not an integer, or does not fit int64")
+
+/* The same with a number for what is none. */
+#define NUMBER_OR(tag, T)                                                                          \
+    MR_LOOP_HEAD(number_or, tag)                                                                   \
+    {                                                                                              \
+        const struct mr_string *x = in[0];                                                         \
+        const T *fallback = in[1];                                                                 \
+        T *z = out;                                                                                \
+                                                                                                   \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            if (!mr_number_##tag(x[i * step[0]], &z[i])) {                                         \
+                z[i] = fallback[i * step[1]];                                                      \
+            }                                                                                      \
+        }                                                                                          \
+        return n;                                                                                  \
+    }
+NUMBER_OR(f32, float)
+NUMBER_OR(f64, double)
+NUMBER_OR(i32, int32_t)
+NUMBER_OR(i64, int64_t)
+
+static mr_kernel_loop number_or_loop(struct mr_attrs attrs, const uint8_t *dtypes)
+{
+    static const mr_kernel_loop loops[MR_DTYPE_COUNT] = {
+        [MR_INT32] = number_or_i32,
+        [MR_INT64] = number_or_i64,
+        [MR_FLOAT32] = number_or_f32,
+        [MR_FLOAT64] = number_or_f64,
+    };
+
+    return dtypes[1] < MR_DTYPE_COUNT ? loops[dtypes[1]] : NULL;
+}
+
+static int infer_number_or(struct mr_kernel_infer *it, mr_error *err)
+{
+    MR_TRY(mr_infer_dtype(it->in, 0, MR_SET(MR_STRING), err));
+    MR_TRY(mr_infer_dtype(it->in, 1, MR_SET_INDEX | MR_SET(MR_FLOAT32) | MR_SET(MR_FLOAT64), err));
+    it->out->dtype = it->in[1].dtype;
+    return MR_OK;
+}
 
 static mr_kernel_loop number_loop(struct mr_attrs attrs, const uint8_t *dtypes)
 {
@@ -180,6 +215,7 @@ MR_ELEMENTWISE(string_length, 1, 0, MR_SET(MR_STRING), .result = MR_INT32, .infe
                .loop = length_loop, .attr_table = {{"unit", MR_ATTR_BYTES, true}});
 MR_ELEMENTWISE(string_to_number, 1, MR_KERNEL_MAY_FAIL, MR_SET(MR_STRING), .infer = infer_number,
                .loop = number_loop, .attr_table = {{"dtype", MR_ATTR_DTYPE, true}});
+MR_ELEMENTWISE(string_to_number_or, 2, 0, 0, .infer = infer_number_or, .loop = number_or_loop);
 MR_LOOPS_KERNEL(string_strip, 1, 0, MR_SET(MR_STRING), [MR_STRING] = string_strip_string);
 MR_ROWS_KERNEL(decode_raw, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL, .infer = infer_raw,
                .dims = dims_raw, .fill = fill_raw,

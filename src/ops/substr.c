@@ -83,15 +83,10 @@ SUBSTR(bytes_i64, int64_t, cut_bytes, "byte")
 SUBSTR(characters_i32, int32_t, cut_characters, "character")
 SUBSTR(characters_i64, int64_t, cut_characters, "character")
 
-static bool unit_is(const struct mr_attr *unit, const char *name)
-{
-    return unit->size == strlen(name) && memcmp(unit->bytes, name, unit->size) == 0;
-}
-
 static mr_kernel_loop substr_loop(struct mr_attrs attrs, const uint8_t *dtypes)
 {
     const struct mr_attr *unit = mr_attr_get(attrs, "unit");
-    bool characters = unit != NULL && unit_is(unit, "UTF8_CHAR");
+    bool characters = unit != NULL && mr_attr_says(unit, "UTF8_CHAR");
 
     switch (dtypes[1]) {
     case MR_INT32: return characters ? substr_characters_i32 : substr_bytes_i32;
@@ -104,7 +99,7 @@ static int infer_substr(struct mr_kernel_infer *it, mr_error *err)
 {
     const struct mr_attr *unit = mr_attr_get(it->attrs, "unit");
 
-    if (unit != NULL && !unit_is(unit, "BYTE") && !unit_is(unit, "UTF8_CHAR")) {
+    if (unit != NULL && !mr_attr_says(unit, "BYTE") && !mr_attr_says(unit, "UTF8_CHAR")) {
         return mr_error_set(err, MR_EINVAL, "unit '%.*s': wants BYTE or UTF8_CHAR",
                             (int)MR_MIN(unit->size, 20), (const char *)unit->bytes);
     }

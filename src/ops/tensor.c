@@ -202,9 +202,7 @@ static int gather_strings(struct mr_output *out, mr_buffer **offsets, mr_error *
     unsigned char *bytes = mr_buffer_data(out->data);
     at[0] = 0;
     for (uint64_t i = 0; i < out->count; i++) {
-        if (out->views[i].size > 0) {
-            memcpy(bytes + at[i], out->views[i].data, out->views[i].size);
-        }
+        mr_copy_bytes(bytes + at[i], out->views[i].data, out->views[i].size);
         at[i + 1] = at[i] + out->views[i].size;
     }
     return MR_OK;

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "base/copy.h"
 #include "ops/kernel.h"
 
 struct mr_string {
@@ -22,7 +23,7 @@ static inline bool mr_is_blank(unsigned char c)
 
 static inline bool mr_string_equal(struct mr_string a, struct mr_string b)
 {
-    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+    return a.size == b.size && mr_equal_bytes(a.data, b.data, a.size);
 }
 
 /* One row of a column. */

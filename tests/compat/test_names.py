@@ -162,10 +162,8 @@ def test_every_listed_difference_is_a_name_or_a_topic_of_the_file():
     [
         ("experimental.snapshot", "TFRecordWriter"),
         ("io.parse_tensor", "decode_raw"),
-        ("strings.format", "mr.strings.join"),
         ("train.Exampel", "Example"),
         ("service.experimental", "mr.service"),
-        ("lookup.experimental", "StaticHashTable"),
         ("data", "mr itself"),
         ("log", "mr.math.log$"),
         ("math.sqroot", "'sqrt'$"),

@@ -22,8 +22,12 @@ def split(text, *args, **kwargs):
 )
 @pytest.mark.parametrize("sep", [None, "", ",", "aa", "a"])
 @pytest.mark.parametrize("maxsplit", [-1, 0, 1, 2, 100])
-def test_split_is_pythons(text, sep, maxsplit):
+def test_split_is_pythons_but_for_what_is_left(text, sep, maxsplit):
     want = text.encode().split(sep.encode() if sep else None, maxsplit)
+    if not sep and maxsplit == 0:
+        want = [text.encode()]
+    elif not sep and maxsplit == len(want):
+        want.append(b"")  # as TensorFlow: a part, also where nothing is left
     assert split(text, sep, maxsplit) == want
     traced = list(
         Dataset.from_tensors(text).map(lambda s: mr.strings.split(s, sep=sep, maxsplit=maxsplit))
@@ -305,3 +309,31 @@ def test_reduce_join():
             join(square, axis)
     words = Dataset.from_tensor_slices(["a b c", "d", ""]).map(lambda s: mr.strings.split(s))
     assert list(words.map(lambda w: join(w, separator="+"))) == [b"a+b+c", b"d", b""]
+
+
+def test_tables_take_ragged_and_sparse_keys():
+    entries = mr.lookup.KeyValueTensorInitializer(["a", "b"], np.array([0, 1]))
+    ragged = mr.ragged.constant([["a", "x"], []], dtype=mr.string)
+    sparse = mr.SparseTensor([[0, 1], [2, 0]], ["b", "x"], [3, 2])
+    for table, unknown in [
+        (mr.lookup.StaticHashTable(entries, -1), -1),
+        (mr.lookup.StaticVocabularyTable(entries, 1), 2),
+    ]:
+        assert table[ragged].to_list() == [[0, unknown], []]
+        found = table[sparse]
+        assert found.values.tolist() == [1, unknown]
+        assert found.indices.tolist() == [[0, 1], [2, 0]]
+        ds = Dataset.from_tensor_slices([["a b", "x"], ["b", ""]])
+        ds = ds.map(lambda text: table.lookup(mr.strings.split(text)))
+        assert [x.to_list() for x in ds] == [[[0, 1], [unknown]], [[1], []]]
+    with pytest.raises(TypeError, match="keys are string"):
+        mr.lookup.StaticHashTable(entries, -1).lookup(mr.ragged.constant([[1]]))
+
+
+def test_what_a_table_holds():
+    entries = mr.lookup.KeyValueTensorInitializer(["b", "a", "b"], np.array([3, 4, 3]))
+    keys, values = mr.lookup.StaticHashTable(entries, -1).export()
+    assert keys.tolist() == [b"b", b"a"]
+    assert values.tolist() == [3, 4]
+    with pytest.raises(mr.errors.UnimplementedError, match="StaticHashTable"):
+        mr.lookup.experimental.MutableHashTable("string", "int64", -1)

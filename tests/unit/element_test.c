@@ -702,6 +702,31 @@ static void no_memory_is_an_error(void **state)
     mr_block_unref(block);
 }
 
+/* marshal.loads() of Python, for what mr_block_marshal() may write. */
+static void strings_are_marshalled(void **state)
+{
+    static const uint64_t offsets[] = {0, 3, 3, 20, 25};
+    static const unsigned char whole[] = "[\4\0\0\0s\3\0\0\0abcs\0\0\0\0"
+                                         "s\21\0\0\0defghijklmnopqrsts\5\0\0\0uvwxy";
+    struct mr_column column = {.kind = MR_COLUMN_FIXED,
+                               .dtype = MR_STRING,
+                               .offsets = offsets,
+                               .data = "abcdefghijklmnopqrstuvwxy"};
+    unsigned char got[sizeof whole];
+    mr_block *block;
+
+    assert_int_equal(mr_block_new(4, &column, 1, &block, NULL), MR_OK);
+    assert_int_equal(mr_block_marshal(block, 0, 0, 4, NULL), sizeof whole - 1);
+    assert_int_equal(mr_block_marshal(block, 0, 0, 4, got), sizeof whole - 1);
+    assert_memory_equal(got, whole, sizeof whole - 1);
+    assert_int_equal(mr_block_marshal(block, 0, 1, 1, NULL), 10);
+    assert_int_equal(mr_block_marshal(block, 0, 1, 1, got), 10);
+    assert_memory_equal(got, "[\1\0\0\0s\0\0\0\0", 10);
+    assert_int_equal(mr_block_marshal(block, 0, 4, 0, got), 5);
+    assert_memory_equal(got, "[\0\0\0\0", 5);
+    mr_block_unref(block);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -716,6 +741,7 @@ int main(void)
         cmocka_unit_test(many_files_count_in_the_budget),
         cmocka_unit_test(columns_in_one_place_are_not_exclusive),
         cmocka_unit_test(a_slice_pins_the_whole),
+        cmocka_unit_test(strings_are_marshalled),
         cmocka_unit_test(payload_is_not_copied_to_be_sent),
         cmocka_unit_test(bad_columns_are_named),
         cmocka_unit_test(a_block_is_checked_against_a_spec),

@@ -138,17 +138,8 @@ _MISSING = {
         "matching_files": "use Dataset.list_files",
         "write_file": "use Python's own files",
     },
-    "strings": {
-        "format": "use mr.strings.join and mr.strings.as_string",
-        "unicode_split": "it is not supported",
-        "ngrams": "windows of words: Dataset.window",
-        "to_hash_bucket": "use mr.strings.to_hash_bucket_fast",
-        "to_hash_bucket_strong": "use mr.strings.to_hash_bucket_fast",
-        "bytes_split": "use mr.io.decode_raw(s, mr.uint8)",
-    },
     "lookup": {
         "StaticTensorTable": "use mr.lookup.StaticHashTable",
-        "experimental": "tables are mr.lookup.StaticHashTable and StaticVocabularyTable",
     },
     "service": {"experimental": "its names are in mr.service"},
     "train": {

@@ -190,6 +190,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "mr_block_column_count": (c_uint32, [_P]),
     "mr_block_exclusive": (c_bool, [_P]),
     "mr_block_column": (POINTER(Column), [_P, c_uint32]),
+    "mr_block_marshal": (c_size_t, [_P, c_uint32, c_uint64, c_uint64, _P]),
     "mr_block_new": (c_int, [c_uint32, POINTER(Column), c_uint32, _PP, _ERR]),
     # tfrecord.h
     "mr_tfrecord_writer_open": (c_int, [c_char_p, c_char_p, c_int, _PP, _ERR]),

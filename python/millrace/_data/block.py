@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import marshal
 import os
 import pathlib
 import reprlib
@@ -82,21 +83,34 @@ _U64: np.dtype[Any] = np.dtype(np.uint64)
 _I64: np.dtype[Any] = np.dtype(np.int64)
 
 
-def _strings(block: Block, column: _ffi.Column, first: int, count: int) -> list[bytes]:
-    """Values [first, first + count) of a string column as a list of bytes."""
+_MARSHAL_MAX = 2**31 - 1
+
+
+def _strings(block: Block, number: int, column: _ffi.Column, first: int, count: int) -> list[bytes]:
+    """Values [first, first + count) of a string column, the block's @number-th."""
     if count == 0:
         return []
-    offsets = _view(block, column.offsets, (first + count + 1,), _U64)[first:].tolist()
-    base = offsets[0]
-    heap = ctypes.string_at(column.data + base, offsets[-1] - base) if column.data else b""
-    return [heap[a - base : b - base] for a, b in zip(offsets, offsets[1:])]
+    if count > _MARSHAL_MAX:
+        head = _strings(block, number, column, first, _MARSHAL_MAX)
+        rest = _strings(block, number, column, first + _MARSHAL_MAX, count - _MARSHAL_MAX)
+        return [*head, *rest]
+    # One call makes all the objects: to cut them out of a buffer takes five times as long.
+    size = lib.mr_block_marshal(block.ptr, number, first, count, None)
+    room = np.empty(size, np.uint8)
+    lib.mr_block_marshal(block.ptr, number, first, count, room.ctypes.data)
+    values: list[bytes] = marshal.loads(room.data)
+    return values
 
 
-def object_array(values: Sequence[Any], shape: Sequence[int]) -> Array:
+_OBJECT = np.dtype(object)
+
+
+def object_array(values: list[Any], shape: Sequence[int]) -> Array:
     """@values as they are, in @shape."""
-    array: Array = np.empty(len(values), object)
-    array[:] = values
-    return array.reshape(shape)
+    array: Array = np.empty(0, object)
+    # As for pickles: an assignment would first look at each value for what may be in it.
+    array.__setstate__((1, tuple(shape), _OBJECT, False, values))
+    return array
 
 
 def _own(
@@ -109,7 +123,9 @@ def _own(
     return view if exclusive else view.copy()
 
 
-def _column_rows(block: Block, rows: int, column: _ffi.Column, exclusive: bool) -> Iterable[Any]:
+def _column_rows(
+    block: Block, rows: int, number: int, column: _ffi.Column, exclusive: bool
+) -> Iterable[Any]:
     """An iterable of the @rows values of one column, in the form in which elements carry them."""
     dtype = from_code(column.dtype)
     if column.kind == _ffi.COLUMN_FIXED:
@@ -120,22 +136,21 @@ def _column_rows(block: Block, rows: int, column: _ffi.Column, exclusive: bool) 
                 block, column.data, (rows,) + dims, dtype.numpy_dtype(), exclusive or not dims
             )
         count = rows * int(np.prod(dims, dtype=np.int64))
-        values = _strings(block, column, 0, count)
+        values = _strings(block, number, column, 0, count)
         if column.rank == 0:
             return values
         return object_array(values, (rows,) + dims)
     starts = _view(block, column.starts, (rows + 1,), _U64).tolist()
+    first = starts[0]
     row_dims = _view(block, column.row_dims, (rows, column.rank), _I64)
     shapes = [tuple(dims) for dims in row_dims.tolist()]
     if dtype is string:
-        values = _strings(block, column, starts[0], starts[-1] - starts[0])
-        return [
-            object_array(values[a - starts[0] : b - starts[0]], shape)
-            for a, b, shape in zip(starts, starts[1:], shapes)
-        ]
-    numpy_dtype, first = dtype.numpy_dtype(), starts[0]
-    address = None if column.data is None else column.data + first * numpy_dtype.itemsize
-    base = _own(block, address, (starts[-1] - first,), numpy_dtype, exclusive)
+        values = _strings(block, number, column, first, starts[-1] - first)
+        base = object_array(values, (len(values),))
+    else:
+        numpy_dtype = dtype.numpy_dtype()
+        address = None if column.data is None else column.data + first * numpy_dtype.itemsize
+        base = _own(block, address, (starts[-1] - first,), numpy_dtype, exclusive)
     return [
         base[a - first : b - first].reshape(shape)
         for a, b, shape in zip(starts, starts[1:], shapes)
@@ -150,7 +165,10 @@ def block_columns(block: Block) -> tuple[int, list[Iterable[Any]]]:
         lib.mr_block_column(block.ptr, i).contents
         for i in range(lib.mr_block_column_count(block.ptr))
     ]
-    return rows, [_column_rows(block, rows, column, exclusive) for column in columns]
+    return rows, [
+        _column_rows(block, rows, number, column, exclusive)
+        for number, column in enumerate(columns)
+    ]
 
 
 # ---- making blocks from arrays ----

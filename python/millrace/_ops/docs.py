@@ -73,7 +73,8 @@ STRING = (
 input : tensor_like of string
     Bytes or str, of any shape.
 encoding : str, default ""
-    Only the default is built: bytes, of which ASCII letters are changed.
+    What the strings are: bytes, of which ASCII letters are changed, or "utf-8", of which all letters
+    are, as Unicode has it (a result may be longer or shorter).
 name : str, optional
     Accepted and ignored.""",
     "Of the shape of `input`.",
@@ -97,6 +98,42 @@ def _complete(function: Any, *sections: str) -> None:
     text, _, example = inspect.cleandoc(function.__doc__ or "").partition("\n\n>>>")
     parts = [text, *sections, f"Examples\n--------\n>>>{example}"]
     function.__doc__ = "\n\n".join(parts) + "\n"
+
+
+_OF_UNICODE = {
+    "input": """input : tensor_like of string, or RaggedTensor
+    Bytes or str, of any shape.""",
+    "input_encoding": """input_encoding : str
+    "UTF-8", "UTF-16-BE", "UTF-32-BE", or another that ICU knows.""",
+    "output_encoding": """output_encoding : {"UTF-8", "UTF-16-BE", "UTF-32-BE"}
+    Of the strings that are made.""",
+    "errors": """errors : {"replace", "ignore", "strict"}, default "replace"
+    What becomes of what is no character: `replacement_char`, nothing, or an error.""",
+    "replacement_char": """replacement_char : int, default 65533
+    A code point.""",
+    "replace_control_characters": """replace_control_characters : bool, default False
+    Whether those below 32 are no characters either.""",
+    "name": """name : str, optional
+    Accepted and ignored.""",
+}
+
+
+def unicode_documented(what: str, returns: str) -> Callable[[F], F]:
+    """documented(), for functions of characters."""
+
+    def complete(function: F) -> F:
+        texts = dict(_OF_UNICODE)
+        if "input_encoding" not in inspect.signature(function).parameters:
+            texts["input"] = "input : tensor_like of int32, or RaggedTensor\n    Code points."
+        raises = (
+            "Raises\n------\nInvalidArgumentError\n"
+            '    With errors="strict": there is something that is no character.'
+        )
+        section = f"Returns\n-------\n{what}\n    {returns}"
+        _complete(function, _listed(function, texts), section, raises)
+        return function
+
+    return complete
 
 
 _OWN_SEED = """seed : int, optional

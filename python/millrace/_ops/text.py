@@ -15,12 +15,12 @@ from .._graph.literals import is_literal
 from .._graph.symbol import TensorLike
 from .._data.structure import is_composite
 from .._graph.tensor import apply, apply1, convert_to_tensor
-from ..dtypes import DTypeLike
+from ..dtypes import DTypeLike, as_dtype
 from .docs import STRING, documented
 from .ragged.tensor import RaggedTensor
 
 
-def _text(value: Any) -> Any:
+def as_text(value: Any) -> Any:
     """A literal as strings: an empty list has no dtype of its own."""
     return convert_to_tensor(value, "string") if is_literal(value) else value
 
@@ -43,9 +43,12 @@ def as_string(
     precision : int, default -1
         Digits behind the point, of floats; -1: six.
     scientific, shortest : bool, default False
-        Floats with an exponent; or as short as goes without loss. Not both.
-    width, fill : default -1 and ""
-        Others are not supported.
+        Floats with an exponent; or with six digits at most. Not both.
+    width : int, default -1
+        What is shorter gets blanks in front, up to 1000; bools stay as they are.
+    fill : str, default ""
+        "0": zeros instead of blanks; "-": blanks behind; "+" or " ": what stands before a number
+        that is not negative.
     name : str, optional
         Accepted and ignored.
 
@@ -58,14 +61,21 @@ def as_string(
     --------
     >>> mr.as_string([1.5, 2.0], precision=2)
     array([b'1.50', b'2.00'], dtype=object)
+    >>> mr.as_string(7, width=3, fill="0")
+    b'007'
     """
-    if width != -1 or fill:
-        raise errors.UnimplementedError("mr.strings.as_string with width or fill is not supported")
     attrs = AttrTable().int("precision", precision).bool("scientific", scientific)
-    return apply1("as_string", [input], attrs.bool("shortest", shortest))
+    attrs.bool("shortest", shortest).int("width", width).bytes("fill", fill)
+    return apply1("as_string", [input], attrs)
 
 
-def to_number(input: TensorLike, out_type: DTypeLike = "float32", name: str | None = None) -> Any:
+def to_number(
+    input: TensorLike,
+    out_type: DTypeLike = "float32",
+    name: str | None = None,
+    *,
+    default: TensorLike | None = None,
+) -> Any:
     """Read numbers from text.
 
     Parameters
@@ -76,6 +86,8 @@ def to_number(input: TensorLike, out_type: DTypeLike = "float32", name: str | No
         What the result has.
     name : str, optional
         Accepted and ignored.
+    default : tensor_like, optional
+        What stands for a text that is no such number. By default that is an error.
 
     Returns
     -------
@@ -85,20 +97,29 @@ def to_number(input: TensorLike, out_type: DTypeLike = "float32", name: str | No
     Raises
     ------
     InvalidArgumentError
-        A string is not a number, or does not fit.
+        A string is not a number, or does not fit, and there is no `default`.
 
     Examples
     --------
     >>> mr.strings.to_number(["1.5", "2"])
     array([1.5, 2. ], dtype=float32)
+    >>> mr.strings.to_number(["1", "n/a"], mr.int64, default=-1)
+    array([ 1, -1])
     """
-    return apply1("string_to_number", [_text(input)], AttrTable().dtype("dtype", out_type))
+    if default is not None:
+        fallback = convert_to_tensor(default, out_type) if is_literal(default) else default
+        if as_dtype(fallback.dtype) is not as_dtype(out_type):
+            raise TypeError(
+                f"default is {as_dtype(fallback.dtype).name}, out_type {as_dtype(out_type).name}"
+            )
+        return apply1("string_to_number_or", [as_text(input), fallback], same_dtype=False)
+    return apply1("string_to_number", [as_text(input)], AttrTable().dtype("dtype", out_type))
 
 
 def string_split(
     input: TensorLike, sep: str | bytes | None = None, maxsplit: int = -1, name: str | None = None
 ) -> Any:
-    """Cut strings into parts, as Python's str.split does.
+    """Cut strings into parts, much as Python's str.split does.
 
     Parameters
     ----------
@@ -107,7 +128,7 @@ def string_split(
     sep : str or bytes, optional
         Where they are cut; by default between runs of blanks.
     maxsplit : int, default -1
-        How often at most; -1: wherever it goes.
+        How often at most, what is left being the last part; -1: wherever it goes.
     name : str, optional
         Accepted and ignored.
 
@@ -125,7 +146,7 @@ def string_split(
     """
     if is_composite(input):
         return input.with_flat_values(string_split(input.flat_values, sep, maxsplit))
-    text = convert_to_tensor(_text(input))
+    text = convert_to_tensor(as_text(input))
     if text.ndim is not None and text.ndim > 1:
         rows = RaggedTensor.from_tensor(text, ragged_rank=text.ndim - 1)
         return rows.with_flat_values(string_split(rows.flat_values, sep, maxsplit))
@@ -174,7 +195,7 @@ def regex_replace(
     array([b'a-b-'], dtype=object)
     """
     attrs = AttrTable().bytes("pattern", pattern).bytes("rewrite", rewrite)
-    return apply1("regex_replace", [_text(input)], attrs.bool("replace_global", replace_global))
+    return apply1("regex_replace", [as_text(input)], attrs.bool("replace_global", replace_global))
 
 
 def regex_full_match(input: TensorLike, pattern: str | bytes, name: str | None = None) -> Any:
@@ -204,7 +225,7 @@ def regex_full_match(input: TensorLike, pattern: str | bytes, name: str | None =
     >>> mr.strings.regex_full_match(["a1", "b"], "[a-z][0-9]")
     array([ True, False])
     """
-    return apply1("regex_full_match", [_text(input)], AttrTable().bytes("pattern", pattern))
+    return apply1("regex_full_match", [as_text(input)], AttrTable().bytes("pattern", pattern))
 
 
 def to_hash_bucket_fast(input: TensorLike, num_buckets: int, name: str | None = None) -> Any:
@@ -230,8 +251,64 @@ def to_hash_bucket_fast(input: TensorLike, num_buckets: int, name: str | None = 
     array([19, 15, 19])
     """
     return apply1(
-        "string_to_hash_bucket", [_text(input)], AttrTable().int("num_buckets", num_buckets)
+        "string_to_hash_bucket", [as_text(input)], AttrTable().int("num_buckets", num_buckets)
     )
+
+
+def to_hash_bucket(input: TensorLike, num_buckets: int, name: str | None = None) -> Any:
+    """Give each string a number, the same for equal ones: TensorFlow's.
+
+    Parameters
+    ----------
+    input : tensor_like of string
+        Bytes or str, of any shape.
+    num_buckets : int
+        The numbers are below it: a string's MurmurHash64A, modulo.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        int64, in the shape of `input`.
+
+    Examples
+    --------
+    >>> mr.strings.to_hash_bucket(["a", "b", "a"], 1000)
+    array([868, 370, 868])
+    """
+    attrs = AttrTable().int("num_buckets", num_buckets).bytes("hash", "murmur")
+    return apply1("string_to_hash_bucket", [as_text(input)], attrs)
+
+
+def to_hash_bucket_strong(
+    input: TensorLike, num_buckets: int, key: Sequence[int], name: str | None = None
+) -> Any:
+    """Give each string a number that nobody can tell who has not the key: TensorFlow's.
+
+    Parameters
+    ----------
+    input : tensor_like of string
+        Bytes or str, of any shape.
+    num_buckets : int
+        The numbers are below it: a string's SipHash-2-4, modulo.
+    key : sequence of int
+        Two.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        int64, in the shape of `input`.
+
+    Examples
+    --------
+    >>> mr.strings.to_hash_bucket_strong(["a", ""], 1000, key=[1, 2])
+    array([646, 435])
+    """
+    attrs = AttrTable().int("num_buckets", num_buckets).bytes("hash", "siphash")
+    return apply1("string_to_hash_bucket", [as_text(input)], attrs.ints("key", list(key)))
 
 
 def string_length(input: TensorLike, unit: str = "BYTE", name: str | None = None) -> Any:
@@ -256,7 +333,7 @@ def string_length(input: TensorLike, unit: str = "BYTE", name: str | None = None
     >>> mr.strings.length(["abc", ""])
     array([3, 0], dtype=int32)
     """
-    return apply1("string_length", [_text(input)], AttrTable().bytes("unit", unit))
+    return apply1("string_length", [as_text(input)], AttrTable().bytes("unit", unit))
 
 
 def string_join(
@@ -283,53 +360,18 @@ def string_join(
     >>> mr.strings.join([["a", "b"], "x"], separator="-")
     array([b'a-x', b'b-x'], dtype=object)
     """
-    inputs = [_text(value) for value in inputs]
+    inputs = [as_text(value) for value in inputs]
     if not inputs:
         return convert_to_tensor(b"")
     return apply1("string_join", inputs, AttrTable().bytes("separator", separator))
 
 
-def reduce_join(
-    inputs: TensorLike,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    separator: str | bytes = "",
-    name: str | None = None,
-) -> Any:
-    """Join the strings of a tensor, all or along axes.
-
-    Parameters
-    ----------
-    inputs : tensor_like of string
-        Bytes or str, of any shape.
-    axis : int or sequence of int, optional
-        Along which; of several the first moves first. By default all are joined, in order.
-    keepdims : bool, default False
-        Whether these axes stay, with the size 1.
-    separator : str or bytes, default ""
-        What stands between the strings.
-    name : str, optional
-        Accepted and ignored.
-
-    Returns
-    -------
-    Tensor or numpy.ndarray
-        Strings.
-
-    Raises
-    ------
-    InvalidArgumentError
-        There is no such axis, or it is named twice.
-
-    Examples
-    --------
-    >>> mr.strings.reduce_join([["a", "b"], ["c", "d"]], axis=0, separator="-")
-    array([b'a-c', b'b-d'], dtype=object)
-    """
+def joined_axes(inputs: Any, axis: Any, keepdims: bool, separator: str | bytes) -> Any:
+    """reduce_join() of a tensor that is not ragged."""
     attrs = AttrTable().bool("keepdims", keepdims).bytes("separator", separator)
     if axis is not None:
         attrs.ints("axes", np.atleast_1d(np.asarray(axis, np.int64)).tolist())
-    return apply1("string_reduce_join", [_text(inputs)], attrs)
+    return apply1("string_reduce_join", [as_text(inputs)], attrs)
 
 
 def substr(
@@ -369,35 +411,31 @@ def substr(
     'ïv'
     """
     attrs = AttrTable().bytes("unit", unit)
-    return apply1("substr", [_text(input), pos, len], attrs, same_dtype=False)
-
-
-def _ascii(op: str, input: Any, encoding: str) -> Any:
-    if encoding:
-        raise errors.UnimplementedError(
-            f"mr.strings.{op[7:]} with encoding {encoding!r} is not " "built: ASCII only"
-        )
-    return apply1(op, [_text(input)])
+    return apply1("substr", [as_text(input), pos, len], attrs, same_dtype=False)
 
 
 @documented(STRING)
 def string_lower(input: TensorLike, encoding: str = "", name: str | None = None) -> Any:
-    """Write ASCII letters in lower case.
+    """Write letters in lower case.
 
     >>> mr.strings.lower(["Hello"])
     array([b'hello'], dtype=object)
+    >>> mr.strings.lower("\u00c9T\u00c9", encoding="utf-8").decode()
+    'été'
     """
-    return _ascii("string_lower", input, encoding)
+    return apply1("string_lower", [as_text(input)], AttrTable().bytes("encoding", encoding))
 
 
 @documented(STRING)
 def string_upper(input: TensorLike, encoding: str = "", name: str | None = None) -> Any:
-    """Write ASCII letters in upper case.
+    """Write letters in upper case.
 
     >>> mr.strings.upper(["Hello"])
     array([b'HELLO'], dtype=object)
+    >>> mr.strings.upper("stra\u00dfe", encoding="utf-8")
+    b'STRASSE'
     """
-    return _ascii("string_upper", input, encoding)
+    return apply1("string_upper", [as_text(input)], AttrTable().bytes("encoding", encoding))
 
 
 def string_strip(input: TensorLike, name: str | None = None) -> Any:
@@ -420,7 +458,7 @@ def string_strip(input: TensorLike, name: str | None = None) -> Any:
     >>> mr.strings.strip([" a b "])
     array([b'a b'], dtype=object)
     """
-    return apply1("string_strip", [_text(input)])
+    return apply1("string_strip", [as_text(input)])
 
 
 def decode_raw(

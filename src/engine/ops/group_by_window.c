@@ -145,7 +145,7 @@ static int size_of(const struct group_iter *it, int64_t key, uint64_t *ret, mr_e
 static int fetch(struct group_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     uint64_t size = it->size.program == NULL ? it->window_size : UINT64_MAX;
-    uint64_t missing = mr_groups_missing(&it->groups, size);
+    uint64_t missing = mr_groups_missing(&it->groups, size, pull->rows);
     struct mr_pull below = mr_pull_rows(pull, missing < UINT64_MAX ? missing : 1);
     uint32_t bad = 0;
     int rc = mr_apply_next(&it->in, it->head.input, &below, &it->rows, err);

@@ -103,14 +103,43 @@ int mr_groups_put(const struct mr_groups *g, struct mr_group *group, mr_block *b
     return rc == MR_EEXHAUSTED ? over_budget(g, err) : rc;
 }
 
-uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t most)
+/* The @n smallest of what the groups lack, in order; @least is where those are not so many. */
+static void smallest_gaps(const struct mr_groups *g, uint64_t *gaps, uint32_t n, uint64_t least)
 {
-    for (size_t i = 0; i < g->n && most > 1; i++) {
-        uint64_t left = g->all[i]->size - g->all[i]->rows.n;
-
-        most = MR_MIN(left, most);
+    for (uint32_t k = 0; k < n; k++) {
+        gaps[k] = least;
     }
-    return most;
+    for (size_t i = 0; i < g->n; i++) {
+        uint64_t gap = g->all[i]->size - g->all[i]->rows.n;
+
+        for (uint32_t k = 0; k < n && gap < UINT64_MAX; k++) {
+            if (gap < gaps[k]) {
+                uint64_t larger = gaps[k];
+
+                gaps[k] = gap;
+                gap = larger;
+            }
+        }
+    }
+}
+
+uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t size, uint32_t wanted)
+{
+    uint64_t gaps[MR_GROUPS_AHEAD];
+    uint32_t n = MR_MIN(wanted, MR_GROUPS_AHEAD);
+    uint64_t rows = 0;
+
+    /* A group that is full begins anew. */
+    for (size_t i = 0; i < g->n; i++) {
+        size = MR_MIN(size, g->all[i]->size);
+    }
+    smallest_gaps(g, gaps, n, size);
+    for (uint32_t k = 0; k < n; k++) {
+        if (__builtin_add_overflow(rows, gaps[k], &rows)) {
+            return UINT64_MAX;
+        }
+    }
+    return rows;
 }
 
 static int group_state(struct mr_groups *g, size_t i, struct mr_state *s, mr_error *err)

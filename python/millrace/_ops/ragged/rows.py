@@ -243,7 +243,8 @@ _ELEMENTWISE = frozenset(
     maximum minimum mul neg not_equal one_hot ones_like pow reciprocal regex_full_match
     regex_replace relu right_shift round rsqrt select sigmoid sign sin sqrt square
     squared_difference string_join string_length string_lower string_strip string_to_hash_bucket
-    string_to_number string_upper sub substr tan tanh zeros_like
+    string_to_number string_to_number_or string_upper sub substr tan tanh unicode_script
+    unicode_transcode zeros_like
     """.split()
 )
 
