@@ -26,7 +26,8 @@ from . import (
     nn as nn,
     service as service,
 )
-from . import ragged as ragged, random as random, sparse as sparse, strings as strings
+from . import ragged as ragged, random as random, signal as signal, sparse as sparse
+from . import strings as strings
 from . import train as train
 from ._capi import ffi as _ffi
 from ._data.composite import RaggedTensorSpec as RaggedTensorSpec
@@ -67,6 +68,7 @@ from ._ops.arrays import (
     unstack as unstack,
     where as where,
 )
+from ._ops.complexes import complex as complex
 from ._ops.constants import (
     cast as cast,
     constant as constant,
@@ -222,6 +224,8 @@ from .dtypes import (
     as_dtype as as_dtype,
     bfloat16 as bfloat16,
     bool_ as bool,
+    complex64 as complex64,
+    complex128 as complex128,
     double as double,
     float16 as float16,
     float32 as float32,

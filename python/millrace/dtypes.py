@@ -27,6 +27,8 @@ __all__ = [
     "float64",
     "double",
     "string",
+    "complex64",
+    "complex128",
 ]
 
 
@@ -44,7 +46,7 @@ class DType:
     size : int
         The bytes of one value; 0 for strings.
     kind : str
-        "b" bool, "i" signed, "u" unsigned, "f" floating, "s" string.
+        "b" bool, "i" signed, "u" unsigned, "f" floating, "s" string, "c" complex.
 
     Examples
     --------
@@ -113,6 +115,16 @@ class DType:
         return self.kind == "f"
 
     @property
+    def is_complex(self) -> builtins.bool:
+        """Whether it is a complex type."""
+        return self.kind == "c"
+
+    @property
+    def real_dtype(self) -> DType:
+        """The type of the parts of a complex type; any other type itself."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    @property
     def is_unsigned(self) -> builtins.bool:
         """Whether it is an unsigned integer type."""
         return self.kind == "u"
@@ -167,6 +179,8 @@ bfloat16 = DType("bfloat16", 11, 2, None, "f")
 float32 = DType("float32", 12, 4, np.float32, "f")
 float64 = double = DType("float64", 13, 8, np.float64, "f")
 string = DType("string", 14, 0, object, "s")
+complex64 = DType("complex64", 15, 8, np.complex64, "c")
+complex128 = DType("complex128", 16, 16, np.complex128, "c")
 bool = bool_
 
 _ALL = (
@@ -184,6 +198,8 @@ _ALL = (
     float32,
     float64,
     string,
+    complex64,
+    complex128,
 )
 _BY_CODE = {t.code: t for t in _ALL}
 _BY_NAME = {**{t.name: t for t in _ALL}, "half": float16, "double": float64}

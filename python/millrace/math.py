@@ -1,6 +1,7 @@
 """Mirrors tf.math."""
 
 from ._ops.absent import not_built as _not_built
+from ._ops.complexes import angle as angle, conj as conj, imag as imag, real as real
 from ._ops.elementwise import (
     abs as abs,
     add as add,

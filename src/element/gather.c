@@ -53,7 +53,8 @@ static void gather_numbers(struct mr_column *dst, const struct mr_column *src, c
         case 1: GATHER(uint8_t); return;
         case 2: GATHER(uint16_t); return;
         case 4: GATHER(uint32_t); return;
-        default: GATHER(uint64_t); return;
+        case 8: GATHER(uint64_t); return;
+        default: break;
         }
     }
     for (uint32_t r = 0; r < n; r++) {

@@ -229,7 +229,7 @@ static void pad_strings(struct mr_column *out, const struct mr_column *in, uint3
 /* The bytes of the scalar that pads column @i. */
 static const unsigned char *pad_value(const mr_block *padding, uint32_t i, size_t *bytes)
 {
-    static const unsigned char zero[8];
+    static const unsigned char zero[16]; /* of the widest dtype */
     const struct mr_column *p = padding != NULL ? &padding->columns[i] : NULL;
 
     *bytes = 0;

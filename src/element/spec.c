@@ -19,11 +19,14 @@ static const struct {
     const char *name;
     size_t size;
 } dtypes[MR_DTYPE_COUNT] = {
-    [MR_BOOL] = {"bool", 1},       [MR_INT8] = {"int8", 1},         [MR_INT16] = {"int16", 2},
-    [MR_INT32] = {"int32", 4},     [MR_INT64] = {"int64", 8},       [MR_UINT8] = {"uint8", 1},
-    [MR_UINT16] = {"uint16", 2},   [MR_UINT32] = {"uint32", 4},     [MR_UINT64] = {"uint64", 8},
-    [MR_FLOAT16] = {"float16", 2}, [MR_BFLOAT16] = {"bfloat16", 2}, [MR_FLOAT32] = {"float32", 4},
-    [MR_FLOAT64] = {"float64", 8}, [MR_STRING] = {"string", 0},
+    [MR_BOOL] = {"bool", 1},           [MR_INT8] = {"int8", 1},
+    [MR_INT16] = {"int16", 2},         [MR_INT32] = {"int32", 4},
+    [MR_INT64] = {"int64", 8},         [MR_UINT8] = {"uint8", 1},
+    [MR_UINT16] = {"uint16", 2},       [MR_UINT32] = {"uint32", 4},
+    [MR_UINT64] = {"uint64", 8},       [MR_FLOAT16] = {"float16", 2},
+    [MR_BFLOAT16] = {"bfloat16", 2},   [MR_FLOAT32] = {"float32", 4},
+    [MR_FLOAT64] = {"float64", 8},     [MR_STRING] = {"string", 0},
+    [MR_COMPLEX64] = {"complex64", 8}, [MR_COMPLEX128] = {"complex128", 16},
 };
 
 size_t mr_dtype_size(mr_dtype dtype)

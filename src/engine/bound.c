@@ -87,6 +87,8 @@ static int64_t read_int(const struct mr_column *c, uint64_t i, bool *fits)
     case MR_FLOAT32:
     case MR_FLOAT64:
     case MR_STRING:
+    case MR_COMPLEX64:
+    case MR_COMPLEX128:
     case MR_DTYPE_COUNT:
     default: *fits = false; return 0;
     }

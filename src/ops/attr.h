@@ -32,7 +32,9 @@ bool mr_dtype_is_int(unsigned dtype);
 #define MR_SET_FLOATS                                                                              \
     (MR_SET(MR_FLOAT16) | MR_SET(MR_BFLOAT16) | MR_SET(MR_FLOAT32) | MR_SET(MR_FLOAT64))
 #define MR_SET_NUMBERS (MR_SET_INTS | MR_SET_FLOATS)
+#define MR_SET_COMPLEX (MR_SET(MR_COMPLEX64) | MR_SET(MR_COMPLEX128))
 #define MR_SET_INDEX (MR_SET(MR_INT32) | MR_SET(MR_INT64))
+/* Without complex numbers: kernels that only move values take those, too. */
 #define MR_SET_ANY (MR_SET_NUMBERS | MR_SET(MR_BOOL) | MR_SET(MR_STRING))
 
 /* MR_EINVAL "x is string; wants a number" unless the dtype of input @i is in @set. */

@@ -79,6 +79,10 @@ static int infer_cast(struct mr_kernel_infer *it, mr_error *err)
 {
     mr_dtype to = mr_attr_dtype(it->attrs, "dtype", MR_DTYPE_NONE);
 
+    if (((MR_SET(it->in[0].dtype) | MR_SET(to)) & MR_SET_COMPLEX) != 0) {
+        return mr_error_set(err, MR_EINVAL, "%s to %s: complex, real and imag do that",
+                            mr_dtype_name((mr_dtype)it->in[0].dtype), mr_dtype_name(to));
+    }
     if (it->in[0].dtype == MR_STRING || to == MR_STRING) {
         return mr_error_set(err, MR_EINVAL, "%s to %s: as_string and string_to_number do that",
                             mr_dtype_name((mr_dtype)it->in[0].dtype), mr_dtype_name(to));

@@ -45,7 +45,7 @@ SELECT_LOOP(8, uint8_t)
 SELECT_LOOP(16, uint16_t)
 SELECT_LOOP(32, uint32_t)
 SELECT_LOOP(64, uint64_t)
-SELECT_LOOP(bytes, struct mr_string)
+SELECT_LOOP(16_bytes, struct mr_string) /* and complex128 */
 
 static mr_kernel_loop select_loop(struct mr_attrs attrs, const uint8_t *dtypes)
 {
@@ -54,7 +54,8 @@ static mr_kernel_loop select_loop(struct mr_attrs attrs, const uint8_t *dtypes)
     case 2: return select_16;
     case 4: return select_32;
     case 8: return select_64;
-    default: return dtypes[1] == MR_STRING ? select_bytes : NULL;
+    case 16: return select_16_bytes;
+    default: return NULL;
     }
 }
 

@@ -146,9 +146,11 @@ static int fill_unstack(const struct mr_row *row, struct mr_result *out, mr_erro
     return MR_OK;
 }
 
-MR_ROWS_KERNEL(concat, 1, -1, MR_SET_ANY, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_concat,
-               .fill = fill_concat, .attr_table = {{"axis", MR_ATTR_INT, false}});
-MR_ROWS_KERNEL(stack, 1, -1, MR_SET_ANY, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_stack,
-               .fill = fill_stack, .attr_table = {{"axis", MR_ATTR_INT, true}});
+MR_ROWS_KERNEL(concat, 1, -1, MR_SET_ANY | MR_SET_COMPLEX, .flags = MR_KERNEL_MAY_FAIL,
+               .infer = infer_concat, .fill = fill_concat,
+               .attr_table = {{"axis", MR_ATTR_INT, false}});
+MR_ROWS_KERNEL(stack, 1, -1, MR_SET_ANY | MR_SET_COMPLEX, .flags = MR_KERNEL_MAY_FAIL,
+               .infer = infer_stack, .fill = fill_stack,
+               .attr_table = {{"axis", MR_ATTR_INT, true}});
 MR_ROWS_KERNEL(unstack, 1, 1, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_unstack,
                .fill = fill_unstack, .attr_table = {{"axis", MR_ATTR_INT, true}});

@@ -148,8 +148,8 @@ static int infer_raw(struct mr_kernel_infer *it, mr_error *err)
 {
     mr_dtype dtype = mr_attr_dtype(it->attrs, "dtype", MR_DTYPE_NONE);
 
-    if (dtype == MR_STRING) {
-        return mr_error_set(err, MR_EINVAL, "dtype string");
+    if ((MR_SET(dtype) & (MR_SET_NUMBERS | MR_SET(MR_BOOL))) == 0) {
+        return mr_error_set(err, MR_EINVAL, "dtype %s", mr_dtype_name(dtype));
     }
     if (it->in[0].rank < 0 || it->in[0].rank == MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "wants a rank of 0 to %d", MR_RANK_MAX - 1);

@@ -34,7 +34,7 @@ PURE = {
     "mr_ops": (
         r"mr_re2_.*|fmaxf?|fminf?|sqrt|sincos|(newlocale|freelocale|uselocale|strto[df]_l)"
         r"|(cos|exp|expm1|fmod|log|log1p|pow|roundeven|sin|tan|tanh)f?|__cpu_(model|indicator_init)"
-        r"|(acos|acosh|asin|asinh|atan|atan2|atanh|cosh|erf|erfc|nextafter|sinh|trunc)f?"
+        r"|(acos|acosh|asin|asinh|atan|atan2|atanh|cosh|erf|erfc|hypot|nextafter|sinh|trunc)f?"
         r"|lgammaf?_r"
         # Encodings and cases of Unicode: tables, and what a call opens it closes.
         r"|(u_errorName|(ucasemap|ucnv|uscript|UCNV)_\w+)_\d+"

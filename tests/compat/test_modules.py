@@ -32,6 +32,7 @@ LAYERS = [
         "nn",
         "ragged",
         "random",
+        "signal",
         "sparse",
         "strings",
         "train",

@@ -91,6 +91,7 @@ def public(owner, prefix):
                 mr.math,
                 mr.nn,
                 mr.service,
+                mr.signal,
                 mr.strings,
                 mr.train,
             )

@@ -287,6 +287,8 @@ static void put_value(struct text *t, const struct mr_column *c, uint64_t i)
         put(t, "'%.*s'", (int)(c->offsets[i + 1] - c->offsets[i]), (const char *)d + c->offsets[i]);
         break;
     case MR_DTYPE_NONE:
+    case MR_COMPLEX64:
+    case MR_COMPLEX128:
     case MR_INT8:
     case MR_INT16:
     case MR_UINT8:

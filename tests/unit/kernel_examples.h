@@ -45,6 +45,16 @@ struct kernel_example {
     {                                                                                              \
         name, "float16[4]{0,2} float16[4]{0,2}", "", "bool[] bool[]"                               \
     }
+#define COMPLEX_UNARY(name)                                                                        \
+    {name, "complex64[3,n]", "", "float32[3]"},                                                    \
+    {                                                                                              \
+        name, "complex128[n]", "", "string[]"                                                      \
+    }
+#define COMPLEX_BINARY(name)                                                                       \
+    {name, "complex64[3,n] complex64[n]", "", "complex64[] complex128[]"},                         \
+    {                                                                                              \
+        name, "complex128[n] complex128[]", "", "float64[] float64[]"                              \
+    }
 #define REDUCTION(name)                                                                            \
     {name, "int32[3,4]", "", "string[2]"}, {name, "float32[2,3,4]", "axes=[0,2]", "bool[2,3,4]"},  \
         {name, "float64[n,m]", "axes=[-1] keepdims=true", "float32[]"},                            \
@@ -294,6 +304,29 @@ static const struct kernel_example kernel_examples[] = {
     {"einsum", "int64[n,m]", "equation=\"ab->ba\"", "int64[2]"},
     {"einsum", "float16[n,2] float16[3,n]", "equation=\"ab,cd->c\"", NULL},
     {"einsum", "bfloat16[5] bfloat16[5]", "equation=\"i,i->\"", "bfloat16[5] bfloat16[4]"},
+    {"complex", "float32[n] float32[]", "", "int32[2] int32[2]"},
+    {"complex", "float64[2,n] float64[n]", "", "float32[] float64[]"},
+    COMPLEX_UNARY("real"),
+    COMPLEX_UNARY("imag"),
+    COMPLEX_UNARY("angle"),
+    COMPLEX_UNARY("complex_abs"),
+    COMPLEX_UNARY("conj"),
+    COMPLEX_BINARY("complex_add"),
+    COMPLEX_BINARY("complex_sub"),
+    COMPLEX_BINARY("complex_mul"),
+    {"complex_div", "complex64[3,n] complex64[n]{1,5}", "", "complex64[] complex128[]"},
+    {"complex_div", "complex128[n] complex128[]{1,5}", "", "float64[] float64[]"},
+    {"frame", "int32[n]", "length=2 step=1", "int32[]"},
+    {"frame", "string[2,7,3]", "length=3 step=2 axis=1", "string[]"},
+    {"fft", "complex64[2,8]", "", "float32[8]"},
+    {"fft", "complex128[n,6]", "inverse=true length=6", "complex128[5]"},
+    {"rfft", "float32[3,10]", "length=16", "int32[4]"},
+    {"rfft", "float64[n]{1,2}", "length=3", "float64[]"},
+    {"irfft", "complex64[3,5]", "", "float32[5]"},
+    {"irfft", "complex128[n]", "length=7", "complex128[]"},
+    {"gather", "complex128[4] int32[n]{0,3}", "", NULL},
+    {"concat", "complex128[n] complex128[2]", "axis=0", "complex128[2] complex64[2]"},
+    {"select", "bool[n] complex128[n] complex128[]", "", "bool[] complex64[] complex128[]"},
     {"sort", "int32[n]", "", "bool[2]"},
     {"sort", "float32[2,40,3]", "axis=1 descending=true", "float32[2]"},
     {"sort", "uint8[n,m]", "axis=0", "string[2]"},

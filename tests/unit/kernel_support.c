@@ -298,9 +298,17 @@ static void store(mr_dtype dtype, void *at, double v)
         double d;
         mr_half h;
         mr_bfloat b;
+        float c[2];
+        double z[2];
     } u = {0};
 
-    if (dtype == MR_FLOAT16) {
+    if (dtype == MR_COMPLEX64) {
+        u.c[0] = (float)v;
+        u.c[1] = (float)(-v / 2);
+    } else if (dtype == MR_COMPLEX128) {
+        u.z[0] = v;
+        u.z[1] = -v / 2;
+    } else if (dtype == MR_FLOAT16) {
         u.h = mr_half_store((float)v);
     } else if (dtype == MR_BFLOAT16) {
         u.b = mr_bfloat_store((float)v);
@@ -349,6 +357,8 @@ double test_value(const struct mr_owned_column *c, uint32_t rows, uint32_t row, 
     case MR_BFLOAT16: v = (double)mr_bfloat_load(*(const mr_bfloat *)at); break;
     case MR_DTYPE_NONE:
     case MR_STRING:
+    case MR_COMPLEX64:
+    case MR_COMPLEX128:
     case MR_DTYPE_COUNT: fail_msg("no number");
     }
 #undef CASE
@@ -610,6 +620,18 @@ static bool is_nan(mr_dtype dtype, const void *at)
                                   : isnan(u.d);
 }
 
+static bool numbers_equal(mr_dtype dtype, const unsigned char *x, const unsigned char *y)
+{
+    size_t width = mr_dtype_size(dtype);
+
+    if ((MR_SET(dtype) & MR_SET_COMPLEX) != 0) {
+        mr_dtype part = dtype == MR_COMPLEX64 ? MR_FLOAT32 : MR_FLOAT64;
+
+        return numbers_equal(part, x, y) && numbers_equal(part, x + width / 2, y + width / 2);
+    }
+    return memcmp(x, y, width) == 0 || (is_nan(dtype, x) && is_nan(dtype, y));
+}
+
 static bool values_equal(const struct mr_tensor *a, const struct mr_tensor *b, uint64_t i)
 {
     const unsigned char *x = a->values + i * a->width;
@@ -621,8 +643,7 @@ static bool values_equal(const struct mr_tensor *a, const struct mr_tensor *b, u
 
         return s->size == u->size && (s->size == 0 || memcmp(s->data, u->data, s->size) == 0);
     }
-    return memcmp(x, y, a->width) == 0 ||
-           (is_nan((mr_dtype)a->dtype, x) && is_nan((mr_dtype)b->dtype, y));
+    return numbers_equal((mr_dtype)a->dtype, x, y);
 }
 
 bool test_rows_equal(const struct mr_owned_column *a, uint32_t rows_a, uint32_t ra,

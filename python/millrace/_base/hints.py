@@ -86,6 +86,7 @@ def _places(name: str) -> list[str]:
         "image",
         "audio",
         "io",
+        "signal",
         "experimental",
     )
     return [
@@ -124,7 +125,6 @@ _MISSING = {
         "RaggedTensor": _ragged,
         "SparseTensor": _ragged,
         "Variable": "functions have no state: Dataset.scan hands one from element to element",
-        "signal": "it is not supported: apply it behind the iterator",
         "audio": "it is not supported: apply it behind the iterator",
         "keras": "models are not its business: feed them with the elements of a dataset",
     },

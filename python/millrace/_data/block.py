@@ -231,7 +231,7 @@ def as_tensor_array(value: Any) -> Array:
         return object_array(_strings_of(array.reshape(-1).tolist()), array.shape)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    as_dtype(array.dtype)  # refuse complex, datetime, ...
+    as_dtype(array.dtype)  # refuse datetime, ...
     return array
 
 

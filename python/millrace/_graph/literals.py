@@ -16,7 +16,9 @@ def is_literal(value: Any) -> bool:
     """A Python number, string, or list of them: something whose dtype is open."""
     if isinstance(value, (list, tuple)):
         return all(is_literal(v) for v in value)
-    return isinstance(value, (bool, int, float, str, bytes)) and not isinstance(value, np.generic)
+    return isinstance(value, (bool, int, float, complex, str, bytes)) and not isinstance(
+        value, np.generic
+    )
 
 
 def dtype_of(value: Any) -> DType | None:
@@ -35,11 +37,18 @@ def common_dtype(values: Iterable[Any]) -> DType | None:
     return next((d for d in map(dtype_of, values) if d is not None), None)
 
 
+def holds_complex(value: Any) -> bool:
+    """Whether @value is a complex literal, or a list with one in it."""
+    if isinstance(value, (list, tuple)):
+        return any(map(holds_complex, value))
+    return type(value) is complex
+
+
 def _literal_kind(value: Any) -> str:
     while isinstance(value, (list, tuple)):
         kinds = {_literal_kind(v) for v in value}
-        return max(kinds, key="bifs".index) if len(kinds) <= 1 or kinds <= {"i", "f"} else "?"
-    return {bool: "b", int: "i", float: "f"}.get(type(value), "s")
+        return max(kinds, key="bifcs".index) if len(kinds) <= 1 or kinds <= {"i", "f", "c"} else "?"
+    return {bool: "b", int: "i", float: "f", complex: "c"}.get(type(value), "s")
 
 
 def to_array(value: Any, like: DType | None = None) -> Array:
@@ -59,8 +68,9 @@ def to_array(value: Any, like: DType | None = None) -> Array:
     kind = _literal_kind(value)
     fits = {
         "b": like.is_bool,
-        "i": like.is_integer or like.is_floating,
-        "f": like.is_floating,
+        "i": like.is_integer or like.is_floating or like.is_complex,
+        "f": like.is_floating or like.is_complex,
+        "c": like.is_complex,
         "s": like.kind == "s",
     }
     if not fits.get(kind, False):

@@ -28,7 +28,7 @@ from ..dtypes import DType, DTypeLike, as_dtype
 from . import slicing as _slicing
 from .attrs import AttrTable
 from .caller import caller
-from .literals import common_dtype, to_array
+from .literals import common_dtype, holds_complex, to_array
 from .methods import ArrayMethods, matrix_product
 from .operators import first_element, new_dataset
 from .symbol import Symbol, TensorLike, current_graph, holds_symbols, stack
@@ -220,12 +220,19 @@ def apply(
             return composed
     graph = current_graph()
     like = common_dtype(inputs) if same_dtype else None
+    if op in _COMPLEX and _is_complex(like, inputs):
+        op = _COMPLEX[op]
     if graph is None:
         for value in inputs:
             _refuse_kept(value)
         return _eager(op, [to_array(v, like) for v in inputs], attrs)
     results: list[Any] = graph.add(op, [graph.convert(v, like) for v in inputs], attrs)
     return results
+
+
+def _is_complex(like: DType | None, inputs: Sequence[Any]) -> bool:
+    """Whether an operator is of complex numbers: its inputs have that dtype, or are such literals."""
+    return like.is_complex if like is not None else holds_complex(list(inputs))
 
 
 def apply1(
@@ -380,6 +387,16 @@ def _refuse(what: str, way_out: str) -> Callable[..., NoReturn]:
 
     method.__doc__ = f"Not of a symbolic tensor. {way_out}"
     return method
+
+
+# Complex numbers have operators of their own.
+_COMPLEX = {
+    "add": "complex_add",
+    "sub": "complex_sub",
+    "mul": "complex_mul",
+    "div": "complex_div",
+    "abs": "complex_abs",
+}
 
 
 _Operator: TypeAlias = "Callable[[Tensor, Any], Any]"
@@ -538,7 +555,7 @@ class Tensor(ArrayMethods):
     __index__ = _refuse(
         "a tensor used as a Python index or count", "Use mr.gather, mr.range, or a constant."
     )
-    __complex__ = _refuse("complex() of a tensor", "Complex numbers do not exist here.")
+    __complex__ = _refuse("complex() of a tensor", "Use mr.cast(x, mr.complex128).")
     __array__ = _refuse(
         "a NumPy function applied to a tensor", "Use the function of the same name in mr."
     )

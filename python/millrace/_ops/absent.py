@@ -90,7 +90,7 @@ random_generator = absent("Generator", _no_state)
 
 # ---- names that only a module's __getattr__ knows ----
 
-_complex = "there are no complex numbers: apply it behind the iterator"
+_spectra = "use mr.signal.fft, rfft and irfft, of the last axis"
 _solver = "that is the model's business, not the pipeline's: apply it behind the iterator"
 _layer = "layers, losses and decoders are the model's business: apply it behind the iterator"
 _rare = "put it together from the functions of mr, or apply it behind the iterator"
@@ -105,7 +105,6 @@ _NOT_BUILT: dict[str, dict[str, str]] = {
         "approx_top_k": "use mr.math.top_k",
         "batch_to_space": _blocks,
         "bitcast": "use mr.io.decode_raw for numbers in bytes, mr.cast for other values",
-        "complex": _complex,
         "conv": _layer,
         "conv2d_backprop_filter_v2": _layer,
         "conv2d_backprop_input_v2": _layer,
@@ -115,7 +114,7 @@ _NOT_BUILT: dict[str, dict[str, str]] = {
         "eig": _solver,
         "eigvals": _solver,
         "extract_volume_patches": _blocks,
-        "fftnd": _complex,
+        "fftnd": _spectra,
         "fingerprint": "use mr.strings.to_hash_bucket_fast",
         "foldl": _loops,
         "foldr": _loops,
@@ -128,10 +127,10 @@ _NOT_BUILT: dict[str, dict[str, str]] = {
         "group": _order,
         "guarantee_const": "use mr.identity",
         "hessians": _no_gradients,
-        "ifftnd": _complex,
+        "ifftnd": _spectra,
         "import_graph_def": _no_graphs,
         "init_scope": _no_graphs,
-        "irfftnd": _complex,
+        "irfftnd": _spectra,
         "load_library": "use the functions of mr",
         "load_op_library": "use the functions of mr",
         "make_ndarray": "elements are arrays already",
@@ -147,7 +146,7 @@ _NOT_BUILT: dict[str, dict[str, str]] = {
         "recompute_grad": _no_gradients,
         "register_tensor_conversion_function": "convert values before they come into the pipeline",
         "required_space_to_batch_paddings": _blocks,
-        "rfftnd": _complex,
+        "rfftnd": _spectra,
         "scan": _loops,
         "space_to_batch": _blocks,
         "space_to_batch_nd": _blocks,
@@ -157,7 +156,6 @@ _NOT_BUILT: dict[str, dict[str, str]] = {
         "variable_creator_scope": "functions have no state: Dataset.scan hands one on",
     },
     "math": {
-        "angle": _complex,
         "approx_max_k": "use mr.math.top_k",
         "approx_min_k": "use mr.math.top_k of -x",
         "bessel_i0": _rare,
@@ -165,16 +163,13 @@ _NOT_BUILT: dict[str, dict[str, str]] = {
         "bessel_i1": _rare,
         "bessel_i1e": _rare,
         "betainc": _rare,
-        "conj": _complex,
         "digamma": _rare,
         "erfcinv": _rare,
         "erfinv": _rare,
         "igamma": _rare,
         "igammac": _rare,
-        "imag": _complex,
         "ndtri": _rare,
         "polygamma": _rare,
-        "real": _complex,
         "sobol_sample": "use mr.random.uniform",
         "zeta": _rare,
     },
@@ -186,6 +181,16 @@ _NOT_BUILT: dict[str, dict[str, str]] = {
             "matrix_rank pinv qr slogdet solve sqrtm svd triangular_solve tridiagonal_matmul "
             "tridiagonal_solve"
         ).split()
+    },
+    "signal": {
+        **{
+            name: _spectra
+            for name in "fft2d fft3d fftnd fftshift ifft2d ifft3d ifftnd ifftshift irfft2d irfft3d irfftnd rfft2d rfft3d rfftnd".split()
+        },
+        **{
+            name: "apply it behind the iterator"
+            for name in "inverse_mdct inverse_stft inverse_stft_window_fn kaiser_bessel_derived_window kaiser_window mdct overlap_and_add vorbis_window".split()
+        },
     },
     "nn": {
         name: _layer

@@ -210,7 +210,7 @@ def transpose(
     perm : sequence of int, optional
         Which axis of `a` comes where; reversed by default.
     conjugate : bool, default False
-        Accepted and ignored: there are no complex numbers.
+        Whether imaginary parts change their sign, too.
     name : str, optional
         Accepted and ignored.
 
@@ -226,7 +226,9 @@ def transpose(
            [2, 5],
            [3, 6]], dtype=int32)
     """
-    return apply1("transpose", [a], AttrTable() if perm is None else AttrTable().ints("perm", perm))
+    attrs = AttrTable() if perm is None else AttrTable().ints("perm", perm)
+    turned = apply1("transpose", [a], attrs)
+    return apply1("conj", [turned]) if conjugate and as_dtype(turned.dtype).is_complex else turned
 
 
 def broadcast_to(input: TensorLike, shape: Any, name: str | None = None) -> Any:

@@ -8,17 +8,17 @@ import numpy as np
 
 from .._data.block import Array
 from .._graph.attrs import AttrTable
-from .._graph.literals import dtype_of, is_literal, to_array
+from .._graph.literals import dtype_of, holds_complex, is_literal, to_array
 from .._graph.symbol import Symbol, TensorLike, current_graph, holds_symbols
-from .._graph.tensor import apply1, convert_to_tensor
-from ..dtypes import DTypeLike, as_dtype
+from .._graph.tensor import apply1, compute, convert_to_tensor
+from ..dtypes import DType, DTypeLike, as_dtype
 
 
 def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
     """Convert to another dtype.
 
     As ``tf.cast``: floats lose their fraction, saturate out of range, and NaN gives 0; bools are
-    "not 0".
+    "not 0"; complex numbers lose their imaginary part.
 
     Parameters
     ----------
@@ -44,10 +44,27 @@ def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
     >>> mr.cast([1.7, -1.7, 300.0], mr.uint8)
     array([  1,   0, 255], dtype=uint8)
     """
-    dtype = as_dtype(dtype)
-    if isinstance(x, Symbol) and x.dtype is dtype:
+    to = as_dtype(dtype)
+    if isinstance(x, Symbol) and x.dtype is to:
         return x
-    return apply1("cast", [x], AttrTable().dtype("dtype", dtype))
+    own = dtype_of(x)
+    if to.is_complex or (own is not None and own.is_complex) or holds_complex(x):
+        return compute(lambda tensor: _cast_complex(tensor, to), [x])
+    return apply1("cast", [x], AttrTable().dtype("dtype", to))
+
+
+def _cast_complex(x: Any, to: DType) -> Any:
+    """From complex numbers their real part, to them an imaginary part of 0."""
+    if x.dtype is to:
+        return x
+    if not x.dtype.is_complex:
+        real = cast(x, to.real_dtype)
+        return apply1("complex", [real, apply1("zeros_like", [real])])
+    real = apply1("real", [x])
+    if not to.is_complex:
+        return cast(real, to)
+    parts = [cast(real, to.real_dtype), cast(apply1("imag", [x]), to.real_dtype)]
+    return apply1("complex", parts)
 
 
 def constant(

@@ -13,6 +13,7 @@ from .._graph.symbol import TensorLike, holds_symbols
 from .._graph.tensor import Tensor, apply1, compute, convert_to_tensor
 from ..dtypes import DTypeLike, as_dtype
 from .arrays import broadcast_to, concat, expand_dims, gather, reshape, shape, transpose, where
+from .complexes import conj
 from .constants import cast, range as _range, static_shape
 from .docs import described
 from .reductions import reduce_max, reduce_sum
@@ -131,7 +132,7 @@ def _pairs(axes: Any, first: int, second: int) -> tuple[list[int], list[int]]:
     a="tensor_like: Matrices.",
     b="tensor_like: Vectors, of the same dtype.",
     transpose_a="bool, default False: Whether the last two axes of `a` change places first.",
-    adjoint_a="bool, default False: The same: there are no complex numbers.",
+    adjoint_a="bool, default False: The same: complex numbers are not multiplied.",
     a_is_sparse="bool, default False: Accepted and ignored.",
     b_is_sparse="bool, default False: Accepted and ignored.",
 )
@@ -158,7 +159,7 @@ def matvec(
 @described(
     "With the last two axes in the other order.",
     a="tensor_like: Matrices.",
-    conjugate="bool, default False: Accepted and ignored: there are no complex numbers.",
+    conjugate="bool, default False: Whether imaginary parts change their sign, too.",
 )
 def matrix_transpose(a: TensorLike, name: str = "matrix_transpose", conjugate: bool = False) -> Any:
     """Let the last two axes change places.
@@ -168,7 +169,7 @@ def matrix_transpose(a: TensorLike, name: str = "matrix_transpose", conjugate: b
            [2],
            [3]], dtype=int32)
     """
-    return compute(_turned, [a])
+    return compute(lambda x: conj(_turned(x)) if conjugate else _turned(x), [a])
 
 
 def _turned(x: Tensor) -> Any:
@@ -185,13 +186,13 @@ def _rank_of(x: Tensor, least: int, what: str) -> int:
 
 @described("With the last two axes in the other order.", matrix="tensor_like: Matrices.")
 def adjoint(matrix: TensorLike, name: str | None = None) -> Any:
-    """Let the last two axes change places: there are no complex numbers.
+    """Let the last two axes change places, and imaginary parts change their sign.
 
     >>> mr.linalg.adjoint([[1, 2]])
     array([[1],
            [2]], dtype=int32)
     """
-    return matrix_transpose(matrix)
+    return matrix_transpose(matrix, conjugate=True)
 
 
 @described(

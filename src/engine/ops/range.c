@@ -35,7 +35,7 @@ static int range_infer(struct mr_infer *in, mr_error *err)
     struct mr_leaf_spec leaf = {.dtype = dtype != NULL ? (uint8_t)dtype->i : MR_INT64};
 
     if (leaf.dtype == MR_BOOL || leaf.dtype == MR_STRING || leaf.dtype == MR_FLOAT16 ||
-        leaf.dtype == MR_BFLOAT16) {
+        leaf.dtype == MR_BFLOAT16 || leaf.dtype == MR_COMPLEX64 || leaf.dtype == MR_COMPLEX128) {
         return mr_error_set(err, MR_EINVAL,
                             "argument 'dtype' is %s, it must be an integer, float32 or float64",
                             mr_dtype_name((mr_dtype)leaf.dtype));
@@ -94,6 +94,8 @@ static void fill(mr_dtype dtype, void *to, uint32_t n, uint64_t first, uint64_t 
     case MR_FLOAT16:
     case MR_BFLOAT16:
     case MR_STRING:
+    case MR_COMPLEX64:
+    case MR_COMPLEX128:
     case MR_DTYPE_COUNT:
     default: break; /* infer lets none of these through */
     }

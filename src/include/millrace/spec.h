@@ -44,7 +44,9 @@ typedef enum mr_dtype {
     MR_BFLOAT16 = 11,
     MR_FLOAT32 = 12,
     MR_FLOAT64 = 13,
-    MR_STRING = 14, /* bytes of any length */
+    MR_STRING = 14,     /* bytes of any length */
+    MR_COMPLEX64 = 15,  /* two float32: real and imaginary part */
+    MR_COMPLEX128 = 16, /* two float64 */
     MR_DTYPE_COUNT
 } mr_dtype;
 

@@ -1,0 +1,71 @@
+"""Complex numbers: made of two floats, and taken apart. `name` means nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._graph.symbol import TensorLike
+from .._graph.tensor import Tensor, apply1, compute
+from .docs import described
+
+_COMPLEX = "tensor_like: Complex numbers, or others, whose imaginary part is 0."
+
+
+@described(
+    "complex64 of float32, complex128 of float64.",
+    real="tensor_like of float: float32 or float64.",
+    imag="tensor_like of float: Of the same dtype; shapes broadcast as NumPy's do.",
+)
+def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Any:
+    """Make complex numbers of their parts, element-wise.
+
+    >>> mr.complex([1.0], [2.0])
+    array([1.+2.j], dtype=complex64)
+    """
+    return apply1("complex", [real, imag])
+
+
+@described("Floats of the shape of `input`.", input=_COMPLEX)
+def real(input: TensorLike, name: str | None = None) -> Any:
+    """Give the real part, element-wise.
+
+    >>> mr.math.real(mr.complex([1.0], [2.0]))
+    array([1.], dtype=float32)
+    """
+    return compute(lambda x: apply1("real", [x]) if x.dtype.is_complex else x, [input])
+
+
+@described("Floats of the shape of `input`.", input=_COMPLEX)
+def imag(input: TensorLike, name: str | None = None) -> Any:
+    """Give the imaginary part, element-wise.
+
+    >>> mr.math.imag(mr.complex([1.0], [2.0]))
+    array([2.], dtype=float32)
+    """
+    return compute(lambda x: apply1("imag" if x.dtype.is_complex else "zeros_like", [x]), [input])
+
+
+@described("Floats of the shape of `input`.", input=_COMPLEX)
+def angle(input: TensorLike, name: str | None = None) -> Any:
+    """Give the angle in radians, element-wise: of other numbers pi where they are negative, else 0.
+
+    >>> mr.math.angle(mr.complex([1.0], [0.0]))
+    array([0.], dtype=float32)
+    """
+
+    def body(x: Tensor) -> Any:
+        if x.dtype.is_complex:
+            return apply1("angle", [x])
+        return apply1("atan2", [apply1("zeros_like", [x]), x])
+
+    return compute(body, [input])
+
+
+@described("Of the shape and dtype of `x`.", x=_COMPLEX)
+def conj(x: TensorLike, name: str | None = None) -> Any:
+    """Turn the sign of the imaginary part, element-wise.
+
+    >>> mr.math.conj(mr.complex([1.0], [2.0]))
+    array([1.-2.j], dtype=complex64)
+    """
+    return compute(lambda v: apply1("conj", [v]) if v.dtype.is_complex else v, [x])
