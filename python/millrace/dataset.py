@@ -17,12 +17,12 @@ from ._datasets.arguments import AUTOTUNE as AUTOTUNE, IntLike as IntLike, add_f
 from ._datasets.arguments import paths
 from ._datasets.batches import Batches
 from ._datasets.composites import has_composites
-from ._datasets.functions import Functions
 from ._datasets.order import Order
 from ._datasets.pipeline import render
 from ._datasets.reading import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from ._datasets.reading import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from ._datasets.resampling import resample
+from ._datasets.saving import Saving, load
 from ._graph.attrs import AttrTable
 from ._graph.symbol import Symbol, current_graph, holds_symbols
 from ._ops.absent import absent
@@ -62,7 +62,7 @@ def _add_values(attrs: AttrTable, leaves: Sequence[Any]) -> AttrTable:
     return attrs
 
 
-class Dataset(Functions, Batches, Order):
+class Dataset(Saving, Batches, Order):
     """A sequence of elements and how it is made, immutable; the names are ``tf.data.Dataset``'s.
 
     Without a service it runs here, in the C engine; with ``ds.apply(mr.service.distribute(...))``
@@ -490,6 +490,59 @@ class Dataset(Functions, Batches, Order):
         drawn = Dataset.counter().map(lambda _: numbers(2**32, seed, again))
         return drawn._named("random", [])
 
+    @staticmethod
+    def load(
+        path: Any,
+        element_spec: Any = None,
+        compression: str | None = None,
+        reader_func: Callable[..., Any] | None = None,
+        wait: bool = False,
+    ) -> Dataset:
+        """Read what `save` has written.
+
+        What it is, is looked up now, here; the files are read when elements are. They are the
+        splits that a service hands out under DYNAMIC sharding; workers need to see them.
+
+        Parameters
+        ----------
+        path : str or path
+            The directory.
+        element_spec : nested TensorSpec, optional
+            What the elements are; by default as they were saved.
+        compression : str, optional
+            Any that `save` knows. The files say which it is.
+        reader_func : callable, optional
+            From a dataset of datasets, one a shard, to the dataset that is to be read, such as
+            ``lambda shards: shards.shuffle(16).interleave(lambda shard: shard)``. By default shards
+            take turns of an element, 16 at a time.
+        wait : bool, default False
+            Whether to wait for what is not there yet.
+
+        Returns
+        -------
+        Dataset
+            Of the elements; their number is known without a `reader_func`.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing is saved there.
+        DataLossError
+            The manifest is damaged. When elements are read: a file is; the error names it, and what
+            stands behind it is read after that (`ignore_errors`).
+        UnimplementedError
+            It was written by a later version.
+        InvalidArgumentError
+            The elements are not what `element_spec` says.
+
+        Examples
+        --------
+        >>> mr.Dataset.range(6).save("shards", shard_func=lambda x: x % 2)
+        >>> list(mr.Dataset.load("shards", reader_func=lambda shards: shards.flat_map(lambda x: x)))
+        [0, 2, 4, 1, 3, 5]
+        """
+        return load(Dataset, path, element_spec, compression, reader_func, wait)
+
     def rejection_resample(
         self,
         class_func: Callable[..., Any],
@@ -653,7 +706,6 @@ class Dataset(Functions, Batches, Order):
 
     # ---- not supported ----
 
-    save = absent("save", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
     snapshot = absent("snapshot", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
     from_generator = staticmethod(
         absent(
@@ -663,7 +715,6 @@ class Dataset(Functions, Batches, Order):
             "Dataset.",
         )
     )
-    load = staticmethod(absent("load", "read TFRecord files with mr.TFRecordDataset", "Dataset."))
 
 
 def _parse(definition: bytes, options: Options | None = None, pipeline: str = "?") -> Dataset:

@@ -84,6 +84,7 @@ __all__ = [
     "group_by_window",
     "ignore_errors",
     "index_table_from_dataset",
+    "load",
     "make_batched_features_dataset",
     "make_csv_dataset",
     "make_saveable_from_iterator",
@@ -94,6 +95,7 @@ __all__ = [
     "prefetch_to_device",
     "rejection_resample",
     "sample_from_datasets",
+    "save",
     "scan",
     "service",
     "shuffle_and_repeat",
@@ -207,7 +209,11 @@ def parallel_interleave(
     [0, 0, 1, 0, 1, 2]
     """
     return lambda dataset: dataset.interleave(
-        map_func, cycle_length, block_length, num_parallel_calls=AUTOTUNE, deterministic=not sloppy
+        map_func,
+        cycle_length,
+        block_length,
+        num_parallel_calls=AUTOTUNE,
+        deterministic=not sloppy,
     )
 
 
@@ -244,13 +250,19 @@ def map_and_batch(
     [array([1, 2]), array([3, 4])]
     """
     if num_parallel_batches is not None and num_parallel_calls is not None:
-        raise ValueError("map_and_batch takes num_parallel_batches or num_parallel_calls, not both")
+        raise ValueError(
+            "map_and_batch takes num_parallel_batches or num_parallel_calls, not both"
+        )
     calls: IntLike = AUTOTUNE if num_parallel_calls is None else num_parallel_calls
-    return lambda dataset: dataset.map(map_func, calls).batch(batch_size, drop_remainder)
+    return lambda dataset: dataset.map(map_func, calls).batch(
+        batch_size, drop_remainder
+    )
 
 
 def dense_to_ragged_batch(
-    batch_size: IntLike, drop_remainder: bool = False, row_splits_dtype: DTypeLike = "int64"
+    batch_size: IntLike,
+    drop_remainder: bool = False,
+    row_splits_dtype: DTypeLike = "int64",
 ) -> _Transformation:
     """Give ``Dataset.ragged_batch`` as a function for ``Dataset.apply``.
 
@@ -270,7 +282,9 @@ def dense_to_ragged_batch(
     >>> list(ds.apply(mr.experimental.dense_to_ragged_batch(3)))
     [<RaggedTensor [[], [0], [0, 1]]>]
     """
-    return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder, row_splits_dtype)
+    return lambda dataset: dataset.ragged_batch(
+        batch_size, drop_remainder, row_splits_dtype
+    )
 
 
 def dense_to_sparse_batch(batch_size: IntLike, row_shape: Any) -> _Transformation:
@@ -513,7 +527,9 @@ def bucket_by_sequence_length(
 
 
 def choose_from_datasets(
-    datasets: Iterable[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False
+    datasets: Iterable[Dataset],
+    choice_dataset: Dataset,
+    stop_on_empty_dataset: bool = False,
 ) -> Dataset:
     """Call ``Dataset.choose_from_datasets``, going on at the end of a dataset unless told to stop.
 
@@ -564,6 +580,58 @@ def sample_from_datasets(
     [0, 1, 10, 11]
     """
     return Dataset.sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
+
+
+def save(
+    dataset: Dataset,
+    path: Any,
+    compression: str | None = None,
+    shard_func: Callable[..., Any] | None = None,
+    checkpoint_args: Any = None,
+) -> None:
+    """Call ``dataset.save``.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Whose elements.
+    path, compression, shard_func, checkpoint_args
+        As those of the method.
+
+    Examples
+    --------
+    >>> mr.experimental.save(mr.Dataset.range(3), "three")
+    >>> list(mr.Dataset.load("three"))
+    [0, 1, 2]
+    """
+    dataset.save(path, compression, shard_func, checkpoint_args)
+
+
+def load(
+    path: Any,
+    element_spec: Any = None,
+    compression: str | None = None,
+    reader_func: Callable[..., Any] | None = None,
+) -> Dataset:
+    """Call ``Dataset.load``.
+
+    Parameters
+    ----------
+    path, element_spec, compression, reader_func
+        As those of the method.
+
+    Returns
+    -------
+    Dataset
+        Of what was saved.
+
+    Examples
+    --------
+    >>> mr.Dataset.range(3).save("three")
+    >>> list(mr.experimental.load("three"))
+    [0, 1, 2]
+    """
+    return Dataset.load(path, element_spec, compression, reader_func)
 
 
 def Counter(start: IntLike = 0, step: Any = 1, dtype: DTypeLike = "int64") -> Dataset:

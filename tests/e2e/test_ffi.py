@@ -14,11 +14,22 @@ INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "src" / "include"
 # <millrace/version.h> is made by the build, whose library this is.
 BUILT = pathlib.Path(_ffi.library_path).resolve().parents[1] / "include"
 PATHS = [f"-I{INCLUDE}", f"-I{BUILT}"]
-HEADERS = ["base.h", "spec.h", "block.h", "tfrecord.h", "table.h", "dataset.h", "iterator.h", "service.h"]
+HEADERS = [
+    "base.h",
+    "spec.h",
+    "block.h",
+    "tfrecord.h",
+    "table.h",
+    "saved.h",
+    "dataset.h",
+    "iterator.h",
+    "service.h",
+]
 INCLUDES = "".join(f"#include <millrace/{h}>\n" for h in HEADERS)
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("gcc") is None, reason="SKIPPED ALOUD: there is no gcc to read the headers with"
+    shutil.which("gcc") is None,
+    reason="SKIPPED ALOUD: there is no gcc to read the headers with",
 )
 
 # In the headers, of no use to Python.
@@ -87,10 +98,14 @@ def declarations(tmp_path):
         check=True,
     )
     for line in (tmp_path / "all.aux").read_text().splitlines():
-        found = re.match(r"/\* .*millrace/.* \*/ extern (.*?)\b(mr_\w+) \((.*)\);", line)
+        found = re.match(
+            r"/\* .*millrace/.* \*/ extern (.*?)\b(mr_\w+) \((.*)\);", line
+        )
         if found:
             result, name, arguments = found.groups()
-            yield name, result.strip(), [] if arguments == "void" else arguments.split(", ")
+            yield name, result.strip(), [] if arguments == "void" else arguments.split(
+                ", "
+            )
 
 
 def test_functions_are_declared_as_in_the_headers(tmp_path):
@@ -100,7 +115,9 @@ def test_functions_are_declared_as_in_the_headers(tmp_path):
         if name in UNUSED:
             assert name not in _ffi.FUNCTIONS
             continue
-        assert name in _ffi.FUNCTIONS, f"{name}() is new: declare it, or add it to UNUSED"
+        assert (
+            name in _ffi.FUNCTIONS
+        ), f"{name}() is new: declare it, or add it to UNUSED"
         restype, argtypes = _ffi.FUNCTIONS[name]
         assert restype in accepted(result), f"{name}() returns {result}"
         assert len(argtypes) == len(arguments), f"{name}({', '.join(arguments)})"

@@ -160,6 +160,38 @@ class Losses(Structure):
     abandoned_elements: int
 
 
+class SavedOptions(Structure):
+    """struct mr_saved_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("compression", c_char_p),
+        ("chunk_bytes", c_uint64),
+        ("sharded", c_bool),
+        ("exclusive", c_bool),
+        ("record_bytes", c_uint64),
+    ]
+    compression: bytes
+    chunk_bytes: int
+    sharded: bool
+    exclusive: bool
+
+
+class SavedChunk(Structure):
+    """struct mr_saved_chunk"""
+
+    _fields_ = [
+        ("file", c_char_p),
+        ("shard", c_int64),
+        ("rows", c_uint64),
+        ("bytes", c_uint64),
+        ("chain", c_int64),
+    ]
+    file: bytes
+    shard: int
+    chain: int
+
+
 # What the headers call these structures: the test compares size and offsets.
 STRUCTURES: dict[str, type[Structure]] = {
     "mr_error": Error,
@@ -168,6 +200,8 @@ STRUCTURES: dict[str, type[Structure]] = {
     "struct mr_attr": Attr,
     "struct mr_iterator_options": IteratorOptions,
     "struct mr_losses": Losses,
+    "struct mr_saved_options": SavedOptions,
+    "struct mr_saved_chunk": SavedChunk,
 }
 
 _P, _PP, _ERR = c_void_p, POINTER(c_void_p), POINTER(Error)
@@ -199,6 +233,21 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "mr_tfrecord_writer_close": (c_int, [_P, _ERR]),
     # table.h
     "mr_table_describe": (c_int, [c_char_p, c_char_p, _PP, _ERR]),
+    # saved.h
+    "mr_saved_writer_open": (
+        c_int,
+        [c_char_p, _P, POINTER(c_uint8), POINTER(SavedOptions), _PP, _ERR],
+    ),
+    "mr_saved_writer_write": (c_int, [_P, _P, _ERR]),
+    "mr_saved_writer_commit": (c_int, [_P, _ERR]),
+    "mr_saved_writer_free": (None, [_P]),
+    "mr_saved_open": (c_int, [c_char_p, _PP, _ERR]),
+    "mr_saved_free": (None, [_P]),
+    "mr_saved_spec": (_P, [_P]),
+    "mr_saved_fingerprint": (POINTER(c_uint8), [_P]),
+    "mr_saved_rows": (c_uint64, [_P]),
+    "mr_saved_chunks": (c_size_t, [_P]),
+    "mr_saved_chunk_get": (None, [_P, c_size_t, POINTER(SavedChunk)]),
     # dataset.h
     "mr_dataset_apply": (
         c_int,

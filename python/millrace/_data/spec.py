@@ -353,13 +353,13 @@ def _nested_spec(structure: Structure, leaves: Sequence[Any]) -> Any:
     return _structure.unflatten(
         structure,
         [
-            leaf if of is None else DatasetSpec(_spec_from_json(of))
+            leaf if of is None else DatasetSpec(spec_from_json(of))
             for leaf, of in zip(leaves, datasets, strict=True)
         ],
     )
 
 
-def _spec_from_json(args: Any) -> Any:
+def spec_from_json(args: Any) -> Any:
     """What stands behind "!dataset" in a structure."""
     table, structure = args
     return _nested_spec(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self, Sequence
 
+from .. import errors
 from .._capi import ffi as _ffi
 from .._capi.ffi import lib
 from .._data import spec as _spec
@@ -17,6 +18,8 @@ from .pipeline import Pipeline
 
 # What DYNAMIC sharding hands out as one: pairs stay together.
 _ONE_SOURCE = {"range", "from_tensors", "from_tensor_slices", "map", "zip", "concatenate"}
+# What leaves elements as they are, of one input.
+_KEEP_ELEMENTS = {"shuffle", "take", "skip", "shard", "repeat", "prefetch"}
 
 
 class DatasetBase:
@@ -38,6 +41,8 @@ class DatasetBase:
         self._structure: Structure = _spec.structure_of(self._spec_ptr)
         # Of a component of an element: for the states of iterators.
         self._encoded: bytes | None = None
+        # Of datasets that stand for others: what has them (saving.py), and makes one of an element.
+        self._elements_are: Any = None
         self._pipeline: Pipeline = ("?", ())
 
     @property
@@ -67,6 +72,7 @@ class DatasetBase:
         for part in (*(d._handle for d in inputs), *functions):
             handle.services |= part.services
         ds._note_sharding(op, inputs)
+        ds._note_datasets(op, inputs)
         ds._pipeline = (op, tuple(d._pipeline for d in inputs))
         return ds
 
@@ -76,6 +82,18 @@ class DatasetBase:
         pairs = op == "zip" and len(inputs) > 1 and not self._one_source
         if pairs or op in ("take", "skip", "shard", "assert_cardinality"):
             self._by_share |= {op}
+
+    def _note_datasets(self, op: str, inputs: Sequence[DatasetBase]) -> None:
+        """Nobody must see what stands for a dataset."""
+        of = next((ds._elements_are for ds in inputs if ds._elements_are is not None), None)
+        if of is None or op in ("flat_map", "interleave"):
+            return
+        if op not in _KEEP_ELEMENTS:
+            raise errors.UnimplementedError(
+                f"{op} of a dataset of shards is not supported: order and choose shards with "
+                "shuffle, take, skip, shard and repeat, and read them with interleave or flat_map"
+            )
+        self._elements_are = of
 
     def _counting(self, ds: Self, counts: Any) -> Self:
         """@ds, made of this dataset; without @counts it has all of its elements, or none."""

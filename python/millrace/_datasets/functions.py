@@ -21,6 +21,9 @@ class Functions(Reading):
     def _trace(self, func: Callable[..., Any], what: str) -> tuple[_ffi.FunctionHandle, Any]:
         if not callable(func):
             raise TypeError(f"{what} takes a function, not {type(func).__name__}")
+        shards = self._elements_are
+        if shards is not None:
+            return trace(self, lambda *numbers: func(shards.dataset(*numbers)), what)
         return trace(self, func, what)
 
     def _trace_tensors(self, func: Callable[..., Any], what: str) -> _ffi.FunctionHandle:

@@ -268,6 +268,22 @@ class NumpyIterator:
                 finally:
                     del failure, handle, block, error
 
+    def _blocks(self) -> Iterator[_block.Block]:
+        """What there is, in blocks as they come: for who takes all of them, instead of next()."""
+        handle, room, rc = self._handle, _block.Block(), _ffi.MR_OK
+        self._started = True
+        while rc != _ffi.MR_END:
+            rc = check(
+                lib.mr_iterator_next_block(
+                    handle, 0, _SLICE_MS, byref(room.ptr), byref(self._error)
+                ),
+                self._error,
+            )
+            if rc == _ffi.MR_OK:
+                full, room = room, _block.Block()
+                yield full
+        warn_of_losses(self._new_losses(handle), 4)
+
     def _take_over(self, handle: _Handle, block: _block.Block, before: Any) -> None:
         """
         The rows of @block come after @before; there is room for another block. Both or nothing.

@@ -30,6 +30,8 @@ class Reading(DatasetBase):
     @property
     def element_spec(self) -> Any:
         """What the elements are: mr.TensorSpec in their structure."""
+        if self._elements_are is not None:
+            return self._elements_are.element_spec
         return _spec.element_spec_of(self._spec_ptr)
 
     def cardinality(self, name: str | None = None) -> np.int64:
@@ -109,6 +111,10 @@ class Reading(DatasetBase):
             raise TypeError(
                 "a dataset cannot be iterated inside a traced function: use flat_map "
                 "or interleave"
+            )
+        if self._elements_are is not None:
+            raise errors.UnimplementedError(
+                "a dataset of shards is not iterated: read them with interleave or flat_map"
             )
         return NumpyIterator(self)
 

@@ -45,7 +45,11 @@ static int interleave_infer(struct mr_infer *in, mr_error *err)
     in->spec = mr_spec_ref(in->functions[0]->spec);
     int64_t outer = in->inputs[0]->cardinality;
     int64_t inner = in->functions[0]->dataset->cardinality;
-    if (outer == 0) {
+    bool constant;
+    int64_t known = mr_infer_int(in, "cardinality", MR_CARDINALITY_UNKNOWN, &constant);
+    if (known >= 0) {
+        in->cardinality = known;
+    } else if (outer == 0) {
         in->cardinality = 0;
     } else if (inner == MR_CARDINALITY_INFINITE || outer == MR_CARDINALITY_INFINITE) {
         in->cardinality = inner == MR_CARDINALITY_INFINITE || inner > 0 ? MR_CARDINALITY_INFINITE
@@ -435,7 +439,8 @@ const struct mr_operator mr_operator_interleave = {
     .function = MR_FUNCTION_DATASET,
     .args = MR_ARGS(
         MR_OPTIONAL_INT("cycle_length", 1, 4096), MR_OPTIONAL_INT("block_length", 1, INT64_MAX),
-        MR_OPTIONAL_INT("num_parallel_calls", -1, 4096), MR_OPTIONAL_BOOL("deterministic")),
+        MR_OPTIONAL_INT("num_parallel_calls", -1, 4096), MR_OPTIONAL_BOOL("deterministic"),
+        MR_INT_FLAGS("cardinality", 0, INT64_MAX, MR_ARG_OPTIONAL | MR_ARG_CONSTANT)),
     .infer = interleave_infer,
     .run = MR_RUN(struct interleave_iter, .open = interleave_open, .pull = interleave_pull,
                   .state = interleave_state, .close = interleave_close),

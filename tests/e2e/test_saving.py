@@ -1,0 +1,327 @@
+"""Datasets kept in files: save, load, and what is wrong with files."""
+
+import itertools
+import json
+import os
+import pathlib
+import threading
+
+import numpy as np
+import pytest
+
+import millrace as mr
+
+Dataset = mr.Dataset
+
+
+def chunks_of(path):
+    return sorted(pathlib.Path(path).glob("*/*.chunk"))
+
+
+def replace(path, content):
+    """A new file in the place of @path, which somebody may have mapped."""
+    path.unlink()
+    path.write_bytes(content)
+
+
+def same(a, b):
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, tuple):
+        return type(a) is type(b) and all(map(same, a, b))
+    if isinstance(a, (mr.RaggedTensor, mr.SparseTensor)):
+        return type(a) is type(b) and repr(a) == repr(b)
+    return np.asarray(a).dtype == np.asarray(b).dtype and np.array_equal(a, b)
+
+
+KINDS = {
+    "numbers": lambda: Dataset.range(100),
+    "nothing": lambda: Dataset.range(0),
+    "strings": lambda: Dataset.range(50).map(lambda x: mr.strings.as_string(x)),
+    "several shapes": lambda: Dataset.range(20).map(lambda x: mr.range(x % 5)),
+    "a structure": lambda: Dataset.range(20).map(
+        lambda x: {
+            "a": (x, mr.cast(x, mr.float16)),
+            "b": mr.reshape(mr.range(x, x + 6), [2, 3]),
+        }
+    ),
+    "ragged": lambda: Dataset.from_tensor_slices(mr.ragged.constant([[1], [], [2, 3]])),
+    "sparse": lambda: Dataset.from_tensor_slices(
+        mr.SparseTensor([[0, 1], [2, 0]], np.array([1.5, 2.5]), [3, 2])
+    ),
+    "large": lambda: Dataset.range(3).map(
+        lambda x: mr.zeros([300, 300]) + mr.cast(x, "float32")
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "compression", [None, "", "NONE", "AUTO", "GZIP", "LZ4", "ZSTD"]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_saved_is_loaded(tmp_path, kind, compression):
+    ds = KINDS[kind]()
+    assert ds.save(tmp_path / "a" / "b", compression, chunk_bytes=1 << 11) is None
+    there = Dataset.load(str(tmp_path / "a" / "b"))
+    assert there.element_spec == ds.element_spec
+    assert there.cardinality() == len(list(ds)) == len(list(there))
+    assert all(map(same, ds, there))
+
+
+def test_a_position_is_kept(tmp_path):
+    Dataset.range(100).map(lambda x: (x, mr.strings.as_string(x))).save(
+        tmp_path, chunk_bytes=600
+    )
+    ds = Dataset.load(tmp_path)
+    assert len(chunks_of(tmp_path)) > 1
+    whole = list(ds)
+    for taken in (0, 1, 37, 99, 100):
+        it = iter(ds)
+        assert list(itertools.islice(it, taken)) == whole[:taken]
+        again = iter(Dataset.load(tmp_path))
+        again.set_state(it.get_state())
+        assert list(again) == whole[taken:]
+
+
+def test_shards_take_turns(tmp_path):
+    Dataset.range(10).save(tmp_path, shard_func=lambda x: x % 3)
+    assert list(Dataset.load(tmp_path)) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert len(Dataset.load(tmp_path)) == 10
+    Dataset.range(10).save(tmp_path, shard_func=lambda x: 7)
+    assert list(Dataset.load(tmp_path)) == list(range(10))
+    Dataset.range(400).batch(4).save(
+        tmp_path, shard_func=lambda x: x[0] // 4 % 2, chunk_bytes=1
+    )
+    assert [int(x[0]) // 4 for x in Dataset.load(tmp_path)] == list(range(100))
+
+
+def test_a_reader_function_has_datasets(tmp_path):
+    Dataset.range(12).map(lambda x: (x, -x)).save(
+        tmp_path, shard_func=lambda x, y: x % 4
+    )
+    specs = []
+
+    def read(shards):
+        specs.append(shards.element_spec)
+        return (
+            shards.skip(1)
+            .take(2)
+            .flat_map(lambda shard: shard.map(lambda x, y: x + 100))
+        )
+
+    assert list(Dataset.load(tmp_path, reader_func=read)) == [
+        101,
+        105,
+        109,
+        102,
+        106,
+        110,
+    ]
+    assert specs == [mr.DatasetSpec(Dataset.load(tmp_path).element_spec)]
+    shuffled = Dataset.load(
+        tmp_path,
+        reader_func=lambda shards: shards.shuffle(4, seed=3).interleave(
+            lambda shard: shard, cycle_length=2, num_parallel_calls=mr.AUTOTUNE
+        ),
+    )
+    assert sorted(x for x, _ in shuffled) == list(range(12))
+    assert [x for x, _ in shuffled] != list(range(12))
+    assert shuffled.cardinality() == mr.UNKNOWN_CARDINALITY
+
+
+@pytest.mark.parametrize(
+    "reader_func,error",
+    [
+        (lambda shards: shards, TypeError),
+        (lambda shards: 3, TypeError),
+        (lambda shards: shards.enumerate(), mr.errors.UnimplementedError),
+        (lambda shards: shards.batch(2), mr.errors.UnimplementedError),
+        (lambda shards: list(shards), mr.errors.UnimplementedError),
+        (lambda shards: shards.map(lambda shard: shard), mr.errors.UnimplementedError),
+    ],
+)
+def test_what_stands_for_a_shard_is_not_seen(tmp_path, reader_func, error):
+    Dataset.range(3).save(tmp_path)
+    with pytest.raises(error):
+        Dataset.load(tmp_path, reader_func=reader_func)
+
+
+@pytest.mark.parametrize(
+    "shard_func",
+    [
+        lambda x: mr.cast(x, mr.int32),
+        lambda x: "a",
+        lambda x: (x, x),
+        lambda x: mr.reshape(x, [1]),
+        lambda x: x - 1,
+        lambda x: x,
+    ],
+)
+def test_a_wrong_shard_leaves_nothing(tmp_path, shard_func):
+    with pytest.raises(mr.errors.InvalidArgumentError, match="shard"):
+        Dataset.range(300).save(tmp_path, shard_func=shard_func)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_again_replaces(tmp_path):
+    Dataset.range(5).save(tmp_path)
+    before = Dataset.load(tmp_path)
+    Dataset.load(tmp_path).map(lambda x: mr.strings.as_string(x)).save(tmp_path)
+    assert list(Dataset.load(tmp_path)) == [b"0", b"1", b"2", b"3", b"4"]
+    assert list(before) == [0, 1, 2, 3, 4]
+
+
+def test_a_save_that_fails_changes_nothing(tmp_path):
+    Dataset.range(5).save(tmp_path)
+    files = sorted(tmp_path.rglob("*"))
+    fails = Dataset.range(5).map(lambda x: 10 // (3 - x))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="element 3"):
+        fails.save(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == files
+    assert list(Dataset.load(tmp_path)) == [0, 1, 2, 3, 4]
+    fails.ignore_errors().save(tmp_path)
+    assert list(Dataset.load(tmp_path)) == [3, 5, 10, -10]
+
+
+def test_waiting_for_what_is_not_there(tmp_path):
+    with pytest.raises(mr.errors.NotFoundError, match="manifest.json"):
+        Dataset.load(tmp_path / "later")
+    found = []
+    thread = threading.Thread(
+        target=lambda: found.extend(Dataset.load(tmp_path / "later", wait=True))
+    )
+    thread.start()
+    Dataset.range(3).save(tmp_path / "later")
+    thread.join()
+    assert found == [0, 1, 2]
+
+
+def test_arguments(tmp_path):
+    ds = Dataset.range(3)
+    with pytest.raises(ValueError, match="gzip"):
+        ds.save(tmp_path, "gzip")
+    with pytest.raises(mr.errors.UnimplementedError, match="LZ4"):
+        ds.save(tmp_path, "SNAPPY")
+    with pytest.raises(TypeError):
+        ds.save(tmp_path, 3)
+    with pytest.raises(TypeError):
+        ds.save(None)
+    with pytest.raises(ValueError):
+        ds.save("")
+    with pytest.raises(ValueError):
+        ds.save(tmp_path, chunk_bytes=0)
+    with pytest.raises(TypeError):
+        ds.save(tmp_path, shard_func=3)
+    with pytest.raises(mr.errors.UnimplementedError, match="begins"):
+        ds.save(tmp_path, checkpoint_args={})
+    with pytest.raises(mr.errors.InvalidArgumentError, match="dataset"):
+        ds.window(2).save(tmp_path)
+    with pytest.raises(TypeError, match="traced"):
+        ds.map(lambda x: ds.save(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(mr.errors.FailedPreconditionError, match="no directory"):
+            Dataset.range(3).save(path)
+    with pytest.raises(mr.errors.FailedPreconditionError, match="directory"):
+        Dataset.load(tmp_path / "file")
+    with pytest.raises(mr.errors.MillraceError, match="/proc"):
+        Dataset.range(3).save("/proc/millrace")
+    if os.geteuid() != 0:
+        (tmp_path / "closed").mkdir(mode=0o500)
+        with pytest.raises(mr.errors.PermissionDeniedError, match="closed"):
+            Dataset.range(3).save(tmp_path / "closed")
+
+
+def test_another_element_spec(tmp_path):
+    Dataset.range(6).map(lambda x: (mr.reshape(mr.range(x, x + 3), [3]), x)).save(
+        tmp_path
+    )
+    wide = (mr.TensorSpec([None], "int64"), mr.TensorSpec(None, "int64"))
+    ds = Dataset.load(tmp_path, wide)
+    assert ds.element_spec == wide and len(list(ds)) == 6
+    narrow = (mr.TensorSpec([2], "int64"), mr.TensorSpec([], "int64"))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="component 0"):
+        Dataset.load(tmp_path, narrow)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="component 1"):
+        Dataset.load(tmp_path, (wide[0], mr.TensorSpec([], "int32")))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="2"):
+        Dataset.load(tmp_path, wide[0])
+    Dataset.range(6).map(lambda x: mr.range(x)).save(tmp_path)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="shape"):
+        list(Dataset.load(tmp_path, mr.TensorSpec([2], "int64")))
+
+
+def test_a_damaged_file_is_named_and_left_out(tmp_path):
+    ds = Dataset.range(40).batch(10)
+    ds.save(tmp_path, chunk_bytes=1, shard_func=lambda x: x[0] // 10)
+    whole = [x.tolist() for x in ds]
+    file = chunks_of(tmp_path)[1]
+    content = file.read_bytes()
+    for damage in (
+        b"",
+        content[:40],
+        content[:-64],
+        content[:130],
+        bytes([content[0] ^ 1]) + content[1:],
+        content[:300] + bytes([content[300] ^ 1]) + content[301:],
+        chunks_of(tmp_path)[2].read_bytes(),
+    ):
+        replace(file, damage)
+        with pytest.raises(mr.errors.DataLossError, match=f"{file}.*offset") as raised:
+            list(Dataset.load(tmp_path))
+        assert "interleave" not in str(raised.value)
+        rest = [x.tolist() for x in Dataset.load(tmp_path).ignore_errors()]
+        assert [x for x in whole if x in rest] == rest and len(rest) in (3, 4)
+    file.unlink()
+    with pytest.raises(mr.errors.NotFoundError, match=str(file)):
+        list(Dataset.load(tmp_path))
+    rest = [x.tolist() for x in Dataset.load(tmp_path).ignore_errors()]
+    assert rest == whole[:1] + whole[2:]
+
+
+def test_damaged_manifests(tmp_path):
+    Dataset.range(4).save(tmp_path)
+    manifest = tmp_path / "manifest.json"
+    content = manifest.read_bytes()
+    said = json.loads(content.splitlines()[0])
+    assert (
+        said["rows"] == 4
+        and said["fingerprint"] == Dataset.range(4).fingerprint().hex()
+    )
+    for damage in (
+        b"",
+        b"{}",
+        content[:-1],
+        content[:50],
+        content.replace(b'"rows":4', b'"rows":5'),
+    ):
+        manifest.write_bytes(damage)
+        with pytest.raises(mr.errors.DataLossError, match=str(manifest)):
+            Dataset.load(tmp_path)
+
+
+def test_two_workers_share_the_files(make_cluster, tmp_path):
+    cluster = make_cluster(workers=2)
+    ds = Dataset.range(1000).map(lambda x: (x, mr.strings.as_string(x))).batch(10)
+    ds.save(tmp_path / "chunks", "ZSTD", chunk_bytes=1)
+    ds.save(tmp_path / "shards", shard_func=lambda x, s: x[0] // 10 % 7)
+    assert len(chunks_of(tmp_path / "shards")) == 7
+    loaded = [
+        Dataset.load(tmp_path / "chunks"),
+        Dataset.load(tmp_path / "shards"),
+        Dataset.load(
+            tmp_path / "shards",
+            reader_func=lambda shards: shards.flat_map(lambda shard: shard),
+        ),
+    ]
+    for one in loaded:
+        got = [
+            (int(x), s)
+            for xs, ss in one.apply(cluster.distribute("distributed_epoch"))
+            for x, s in zip(xs, ss)
+        ]
+        assert sorted(got) == [(x, str(x).encode()) for x in range(1000)]
