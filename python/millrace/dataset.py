@@ -706,7 +706,6 @@ class Dataset(Saving, Batches, Order):
 
     # ---- not supported ----
 
-    snapshot = absent("snapshot", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
     from_generator = staticmethod(
         absent(
             "from_generator",

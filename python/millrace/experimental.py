@@ -99,6 +99,7 @@ __all__ = [
     "scan",
     "service",
     "shuffle_and_repeat",
+    "snapshot",
     "table_from_dataset",
     "take_while",
     "to_variant",
@@ -632,6 +633,32 @@ def load(
     [0, 1, 2]
     """
     return Dataset.load(path, element_spec, compression, reader_func)
+
+
+def snapshot(
+    path: Any,
+    compression: str | None = "AUTO",
+    reader_func: Callable[..., Any] | None = None,
+    shard_func: Callable[..., Any] | None = None,
+) -> _Transformation:
+    """Call ``Dataset.snapshot``.
+
+    Parameters
+    ----------
+    path, compression, reader_func, shard_func
+        As those of the method.
+
+    Returns
+    -------
+    callable
+        For ``Dataset.apply``.
+
+    Examples
+    --------
+    >>> list(mr.Dataset.range(3).apply(mr.experimental.snapshot("snapshots")))
+    [0, 1, 2]
+    """
+    return lambda ds: ds.snapshot(path, compression, reader_func, shard_func)
 
 
 def Counter(start: IntLike = 0, step: Any = 1, dtype: DTypeLike = "int64") -> Dataset:

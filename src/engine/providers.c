@@ -95,6 +95,12 @@ static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, uint64_t p
     if (w->visits > VISITS_MAX) {
         return mr_error_set(err, MR_EINVAL, "the dataset runs more than %d operators", VISITS_MAX);
     }
+    if (strcmp(ds->op->name, "snapshot") == 0) {
+        return mr_error_set(err, MR_EUNIMPL,
+                            "%s (step %u) would keep a part of the elements (DYNAMIC sharding): "
+                            "read with sharding OFF, or save the elements and load them",
+                            ds->op->name, ds->step);
+    }
     if (ds->ninputs == 0 || ds->op->external) {
         char text[MR_OPERATOR_TEXT];
 

@@ -56,7 +56,7 @@ def service(tmp_path, monkeypatch):
         ("docs/use/service.md", 2),
         ("docs/use/sharing.md", 2),
         ("docs/use/tables.md", 7),
-        ("docs/use/saving.md", 4),
+        ("docs/use/saving.md", 5),
         ("docs/use/coordinated-reads.md", 2),
     ],
 )

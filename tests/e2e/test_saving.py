@@ -4,6 +4,8 @@ import itertools
 import json
 import os
 import pathlib
+import resource
+import signal
 import threading
 
 import numpy as np
@@ -302,6 +304,197 @@ def test_damaged_manifests(tmp_path):
         manifest.write_bytes(damage)
         with pytest.raises(mr.errors.DataLossError, match=str(manifest)):
             Dataset.load(tmp_path)
+
+
+@pytest.fixture(params=["cache", "snapshot", "sharded snapshot"])
+def keep(request, tmp_path):
+    """Dataset -> the same, kept in files; and where they are."""
+    by_two = {"shard_func": lambda x: x % 2, "reader_func": None}
+    return {
+        "cache": lambda ds: ds.cache(tmp_path / "kept"),
+        "snapshot": lambda ds: ds.snapshot(tmp_path / "kept"),
+        "sharded snapshot": lambda ds: ds.snapshot(tmp_path / "kept", **by_two),
+    }[request.param]
+
+
+def counted(limit):
+    """Numbers below @limit, of which nobody knows how many there are, with another one each pass."""
+    return Dataset.range(limit).filter(lambda x: x >= 0)
+
+
+def manifests(tmp_path):
+    return sorted((tmp_path / "kept").rglob("manifest.json"))
+
+
+def test_the_first_complete_pass_is_kept(tmp_path, keep):
+    drawn = Dataset.range(50).shuffle(50)  # other orders show that it is read
+    ds = keep(drawn.filter(lambda x: x >= 0))
+    assert len(list(ds.take(49))) == 49
+    assert (
+        manifests(tmp_path) == []
+        and list((tmp_path / "kept").rglob("*.unfinished")) == []
+    )
+    first = list(ds)
+    assert sorted(first) == list(range(50))
+    assert len(manifests(tmp_path)) == 1
+    later = [list(ds), list(keep(drawn.filter(lambda x: x >= 0))), list(ds.take(50))]
+    assert all(one == later[0] for one in later) and sorted(later[0]) == sorted(first)
+    assert list(ds.repeat(2)) == later[0] * 2
+
+
+def test_a_pass_of_known_length_need_not_see_its_end(tmp_path, keep):
+    it = iter(keep(Dataset.range(5)))
+    assert [next(it) for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert len(manifests(tmp_path)) == 1
+
+
+def test_repeats_write_once(tmp_path, keep):
+    assert list(keep(counted(4)).repeat(3)) == [0, 1, 2, 3] * 3
+    assert len(chunks_of(manifests(tmp_path)[0].parent)) in (1, 2)
+
+
+def test_one_writes_at_a_time(tmp_path, keep):
+    ds = keep(counted(100000))
+    with iter(ds) as first:
+        next(first)
+        with pytest.raises(mr.errors.AlreadyExistsError, match="kept.*/lock"):
+            list(ds)
+        assert sum(1 for _ in first) == 99999
+    assert sorted(ds) == list(range(100000))
+    assert list((tmp_path / "kept").rglob("lock")) == []
+
+
+def test_who_comes_second_may_come_back(keep):
+    ds = keep(counted(100000))
+    first, second = iter(ds), iter(ds)
+    next(first)
+    with pytest.raises(mr.errors.AlreadyExistsError):
+        next(second)
+    first.close()
+    assert sorted(second) == list(range(100000))
+
+
+def test_a_pass_with_a_failed_element_is_not_kept(tmp_path, keep):
+    fails = Dataset.range(5).map(lambda x: 10 // (x - 2) + 20)
+    for _ in range(2):
+        assert list(keep(fails).ignore_errors()) == [15, 10, 30, 25]
+        assert manifests(tmp_path) == []
+    assert list(keep(fails.ignore_errors())) == [15, 10, 30, 25]
+    assert len(manifests(tmp_path)) == 1
+
+
+def test_positions_of_passes_that_are_kept(tmp_path, keep):
+    ds = keep(Dataset.range(3000).batch(1).map(lambda x: x[0]))
+    whole = list(range(3000))
+    before = iter(ds)
+    assert list(itertools.islice(before, 5)) == whole[:5]
+    state = before.get_state()
+    before.close()
+    again = iter(ds)
+    again.set_state(state)
+    assert list(again) == whole[5:]
+    assert manifests(tmp_path) == []  # half of a pass is none
+    assert list(ds) == whole
+    reading = iter(ds)
+    head = list(itertools.islice(reading, 777))
+    again = iter(ds)
+    again.set_state(reading.get_state())
+    assert head + list(again) == list(ds)
+
+
+def test_what_is_kept_is_a_saved_dataset(tmp_path, keep):
+    ds = counted(9).map(lambda x: x * 1)
+    assert list(keep(ds)) == list(range(9))
+    saved = manifests(tmp_path)[0]
+    assert sorted(Dataset.load(saved.parent)) == list(range(9))
+    assert json.loads(saved.read_text().splitlines()[0])["rows"] == 9
+
+
+def test_kept_by_fingerprint_or_by_name(tmp_path):
+    assert list(Dataset.range(3).snapshot(tmp_path / "s")) == [0, 1, 2]
+    assert list(Dataset.range(4).snapshot(tmp_path / "s")) == [0, 1, 2, 3]
+    assert list(Dataset.range(3).cache(tmp_path / "c")) == [0, 1, 2]
+    assert list(Dataset.range(4).cache(tmp_path / "c")) == [0, 1, 2]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="component 0"):
+        list(Dataset.from_tensors("x").cache(tmp_path / "c"))
+
+
+def test_a_snapshot_has_readers_and_shards(tmp_path):
+    ds = Dataset.range(6).snapshot(
+        tmp_path,
+        "ZSTD",
+        shard_func=lambda x: x % 2,
+        reader_func=lambda shards: shards.flat_map(lambda shard: shard),
+    )
+    assert [list(ds) for _ in range(3)] == [
+        [0, 1, 2, 3, 4, 5],
+        [0, 2, 4, 1, 3, 5],
+        [0, 2, 4, 1, 3, 5],
+    ]
+    assert len(ds) == 6
+    with pytest.raises(mr.errors.InvalidArgumentError, match="shard"):
+        Dataset.range(3).snapshot(tmp_path, shard_func=lambda x: "a")
+    with pytest.raises(mr.errors.InvalidArgumentError, match="component 0"):
+        Dataset.range(3).snapshot(
+            tmp_path,
+            reader_func=lambda s: s.flat_map(lambda d: d.map(mr.strings.as_string)),
+        )
+    with pytest.raises(TypeError, match="reader_func"):
+        Dataset.range(3).snapshot(tmp_path, reader_func=lambda s: s)
+    with pytest.raises(ValueError):
+        Dataset.range(3).snapshot(tmp_path, "gzip")
+
+
+def test_where_nothing_can_be_kept(tmp_path):
+    with pytest.raises(mr.errors.UnimplementedError, match="function"):
+        Dataset.range(2).flat_map(lambda x: Dataset.range(3).cache(tmp_path / "x"))
+    with pytest.raises(TypeError):
+        Dataset.range(2).flat_map(
+            lambda x: Dataset.range(3).cache(mr.strings.as_string(x))
+        )
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(mr.errors.FailedPreconditionError, match="file"):
+        list(Dataset.range(2).cache(tmp_path / "file"))
+    with pytest.raises(mr.errors.MillraceError, match="/proc"):
+        list(Dataset.range(2).cache("/proc/millrace"))
+
+
+@pytest.fixture
+def file_size_limit():
+    """Sets how long files of this process may get: what a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_no_room_for_the_files(tmp_path, file_size_limit):
+    ds = counted(100000)
+    ds.save(tmp_path / "saved")
+    before = sorted(tmp_path.rglob("*"))
+    file_size_limit(1 << 18)
+    with pytest.raises(
+        mr.errors.MillraceError, match="chunk.unfinished.*File too large"
+    ):
+        ds.map(lambda x: x + 1).save(tmp_path / "saved")
+    with pytest.raises(
+        mr.errors.MillraceError, match="chunk.unfinished.*File too large"
+    ) as raised:
+        list(ds.cache(tmp_path / "kept").ignore_errors())
+    assert raised.value.permanent
+    assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / "kept"])
+    assert sum(1 for _ in Dataset.load(tmp_path / "saved")) == 100000
+
+
+def test_kept_for_each_worker_or_not_at_all(make_cluster, tmp_path):
+    cluster = make_cluster(workers=1)
+    ds = Dataset.range(100).map(lambda x: x * 2).cache(tmp_path / "kept")
+    with pytest.raises(mr.errors.UnimplementedError, match="DYNAMIC"):
+        list(ds.apply(cluster.distribute("distributed_epoch")))
+    off = ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF))
+    assert sorted(off) == list(range(0, 200, 2))
+    assert list(Dataset.load(tmp_path / "kept")) == list(range(0, 200, 2))
 
 
 def test_two_workers_share_the_files(make_cluster, tmp_path):

@@ -343,7 +343,8 @@ static void splits_are_followed_to_their_end(void **state)
         mr_dataset_unref(ds);
     }
     for (size_t i = 0; i < n; i++) {
-        bool covered = all[i]->external; /* engine_test.c has those */
+        /* engine_test.c has those; a snapshot is of whole passes */
+        bool covered = all[i]->external || strcmp(all[i]->name, "snapshot") == 0;
 
         for (size_t k = 0; k < pipelines_count && !covered; k++) {
             covered = followed[k] && strstr(pipelines[k].name, all[i]->name) != NULL;

@@ -3,7 +3,6 @@
 
 #include "base/buf.h"
 
-#include <millrace/saved.h>
 #include <millrace/tfrecord.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +13,6 @@
 
 static char record_path[3][128];
 static char text_path[2][128];
-static char saved_path[128];
 
 static mr_dataset *p_range(void)
 {
@@ -452,53 +450,6 @@ static mr_dataset *p_fixed_length_record(void)
                               ATTRS(INT_ATTR("cycle_length", 2)));
 }
 
-/* The chunks of what is saved, as rows: the name of each and what it is known by. */
-static mr_dataset *make_chunks(const mr_saved *saved)
-{
-    char text[1024] = "";
-    uint64_t offsets[8] = {0};
-    int64_t chains[8];
-    size_t n = mr_saved_chunks(saved);
-    mr_block *block = NULL;
-
-    assert_in_range(n, 2, 7);
-    for (size_t i = 0; i < n; i++) {
-        struct mr_saved_chunk chunk;
-
-        mr_saved_chunk_get(saved, i, &chunk);
-        (void)snprintf(text + offsets[i], sizeof text - offsets[i], "%s", chunk.file);
-        offsets[i + 1] = offsets[i] + strlen(chunk.file);
-        chains[i] = chunk.chain;
-    }
-    struct mr_column c[2] = {
-        {.kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = text},
-        {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = chains}};
-    CHECK_OK(mr_block_new((uint32_t)n, c, 2, &block, e));
-    struct mr_attr a = {.name = "tensors", .kind = MR_ATTR_BLOCK, .block = block};
-    mr_dataset *ds = make("from_tensor_slices", NULL, NULL, &a, 1, NULL);
-    mr_block_unref(block);
-    return ds;
-}
-
-static mr_dataset *p_saved(void)
-{
-    mr_saved *saved = NULL;
-
-    CHECK_OK(mr_saved_open(saved_path, &saved, e));
-    mr_dataset *ds = make_chunks(saved);
-    mr_builder *b = begin_for(ds, NULL);
-    mr_dataset *inner = make("saved", NULL, NULL,
-                             ATTRS(VALUE_ATTR("filename", 0), VALUE_ATTR("chain", 1),
-                                   TEXT_ATTR("spec", "[[[\"string\"]],\"*\"]")),
-                             b);
-
-    ds = make_with_function(
-        "interleave", ds, finish_dataset(b, inner),
-        ATTRS(INT_ATTR("cycle_length", 2), INT_ATTR("cardinality", (int64_t)mr_saved_rows(saved))));
-    mr_saved_free(saved);
-    return ds;
-}
-
 static mr_dataset *p_everything(void)
 {
     mr_dataset *ds = make_one("repeat", p_interleave_parallel(), "count", 2);
@@ -564,6 +515,7 @@ const struct pipeline basic_pipelines[] = {
     {.name = "csv_record", .make = p_csv_record},
     {.name = "fixed_length_record", .make = p_fixed_length_record},
     {.name = "saved", .make = p_saved},
+    {.name = "snapshot", .make = p_snapshot, .kept = true},
     {.name = "everything", .make = p_everything, .by_value = true},
 };
 const size_t basic_pipelines_count = sizeof basic_pipelines / sizeof basic_pipelines[0];
@@ -577,56 +529,6 @@ struct pipeline *pipelines_list(size_t *n)
     memcpy(all + basic_pipelines_count, more_pipelines, more_pipelines_count * sizeof *all);
     *n = basic_pipelines_count + more_pipelines_count;
     return all;
-}
-
-/* In chunks of several records, some compressed. */
-static void save_strings(const char *dir)
-{
-    mr_dataset *ds = make_strings((const char *const[]){"a", "b",
-                                                        "a longer one, to be compressed "
-                                                        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-                                                        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-                                                        "", "e", "f", "g", "h"},
-                                  8);
-    mr_engine_iter *it = open_with(ds, &(struct read_options){0});
-    mr_saved_writer *w = NULL;
-    struct mr_saved_options options = {.struct_size = sizeof options,
-                                       .compression = "ZSTD",
-                                       .chunk_bytes = 500,
-                                       .record_bytes = 8};
-    mr_block *block = NULL;
-    mr_error err;
-
-    (void)snprintf(saved_path, sizeof saved_path, "%s/saved", dir);
-    CHECK_OK(mr_saved_writer_open(saved_path, mr_dataset_spec(ds), NULL, &options, &w, e));
-    while (mr_engine_pull(it, (struct mr_want){.rows_max = 3}, -1, &block, &err) == MR_OK) {
-        CHECK_OK(mr_saved_writer_write(w, block, e));
-        mr_block_unref(block);
-    }
-    CHECK_OK(mr_saved_writer_commit(w, e));
-    mr_saved_writer_free(w);
-    mr_engine_close(it);
-    mr_dataset_unref(ds);
-}
-
-static void remove_saved(void)
-{
-    mr_saved *saved = NULL;
-    struct mr_saved_chunk chunk;
-    char path[256];
-
-    CHECK_OK(mr_saved_open(saved_path, &saved, e));
-    for (size_t i = 0; i < mr_saved_chunks(saved); i++) {
-        mr_saved_chunk_get(saved, i, &chunk);
-        (void)snprintf(path, sizeof path, "%s", chunk.file);
-        assert_int_equal(unlink(path), 0);
-    }
-    *strrchr(path, '/') = '\0';
-    assert_int_equal(rmdir(path), 0);
-    mr_saved_free(saved);
-    (void)snprintf(path, sizeof path, "%s/manifest.json", saved_path);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(rmdir(saved_path), 0);
 }
 
 int pipelines_setup(void **state)
@@ -659,13 +561,13 @@ int pipelines_setup(void **state)
             return -1;
         }
     }
-    save_strings(dir);
+    saved_pipelines_setup(dir);
     return 0;
 }
 
 int pipelines_teardown(void **state)
 {
-    remove_saved();
+    saved_pipelines_teardown();
     for (int f = 0; f < 3; f++) {
         (void)unlink(record_path[f]);
     }

@@ -29,6 +29,10 @@ extern const size_t more_pipelines_count;
 
 mr_dataset *map_of(mr_dataset *ds, mr_function *(*fn)(const mr_dataset *), int64_t calls,
                    bool ordered);
+mr_dataset *p_saved(void);
+mr_dataset *p_snapshot(void);
+void saved_pipelines_setup(const char *dir);
+void saved_pipelines_teardown(void);
 mr_dataset *p_map_fails(void);
 mr_dataset *p_map_fails_parallel(void);
 mr_dataset *p_shuffle_vectors(void);

@@ -114,7 +114,6 @@ def instead_of_numpy(name: str, module: str = "numpy") -> str:
 # ---- names that are not there ----
 
 _ragged = "there are no ragged or sparse tensors yet: use padded_batch"
-_stored = "write TFRecord files with mr.io.TFRecordWriter, read them with mr.TFRecordDataset"
 _own = "the names of {} are in mr itself"
 
 _MISSING = {
@@ -128,7 +127,6 @@ _MISSING = {
         "audio": "it is not supported: apply it behind the iterator",
         "keras": "models are not its business: feed them with the elements of a dataset",
     },
-    "experimental": {"save": _stored, "load": _stored, "snapshot": _stored},
     "io": {
         "parse_tensor": "use mr.io.decode_raw and mr.reshape",
         "serialize_tensor": "use the bytes of the array",

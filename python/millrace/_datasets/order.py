@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from .. import errors
 from .._graph.attrs import AttrTable
 from .._graph.symbol import Symbol
 from .._ops.draws import seed_of
@@ -200,43 +199,6 @@ class Order(DatasetBase):
         [3, 1, 2]
         """
         return self._of("unique", [self])
-
-    def cache(self, filename: Any = "", name: str | None = None) -> Self:
-        """Keep the elements of the first complete pass in memory, for the passes after it.
-
-        For all iterators over this object, on a worker for each task. A pass that ends early keeps
-        nothing.
-
-        Parameters
-        ----------
-        filename : str, default ""
-            Others are not supported.
-        name : str, optional
-            Accepted and ignored.
-
-        Returns
-        -------
-        Dataset
-            Of the same elements.
-
-        Raises
-        ------
-        UnimplementedError
-            `filename` is given.
-
-        Examples
-        --------
-        >>> ds = mr.Dataset.range(3).shuffle(3).cache()
-        >>> list(ds) == list(ds)
-        True
-        """
-        if isinstance(filename, Symbol) or filename not in ("", b""):
-            raise errors.UnimplementedError(
-                "Dataset.cache in a file is not supported: write "
-                "TFRecord files with mr.io.TFRecordWriter, or keep the elements "
-                "in memory"
-            )
-        return self._of("cache", [self])
 
     def prefetch(self, buffer_size: IntLike | None, name: str | None = None) -> Self:
         """Make elements ahead of need.

@@ -17,10 +17,11 @@ from .._data import spec as _spec
 from .._data import structure as _structure
 from .._data.block import new_block
 from .._graph.attrs import AttrTable
-from .._graph.symbol import current_graph
+from .._graph.symbol import Symbol, current_graph
 from .arguments import AUTOTUNE, add_number
 from .base import DatasetBase
 from .functions import Functions
+from .trace import trace
 
 _WAIT_S = 0.2  # between two looks for a manifest that somebody else writes
 _CYCLE_MAX = 16  # as interleave's default
@@ -192,15 +193,110 @@ class Saving(Functions):
         finally:
             writer._release()
 
+    def snapshot(
+        self,
+        path: Any,
+        compression: str | None = "AUTO",
+        reader_func: Callable[..., Any] | None = None,
+        shard_func: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Keep the elements of the first complete pass in files, for later passes and processes.
+
+        They are kept by the fingerprint of the pipeline before this: another pipeline has files of
+        its own. A pass that ends early keeps nothing, nor does one in which an element failed.
+
+        Parameters
+        ----------
+        path : str or path
+            A directory, which may be that of other snapshots, too.
+        compression : {"AUTO", None, "GZIP", "LZ4", "ZSTD"}, default "AUTO"
+            How each block of elements is compressed; "AUTO" is "LZ4".
+        reader_func : callable, optional
+            As that of `load`. It must give elements of this dataset.
+        shard_func : callable, optional
+            As that of `save`.
+        name : str, optional
+            Accepted and ignored.
+
+        Returns
+        -------
+        Dataset
+            Of the same elements.
+
+        Raises
+        ------
+        AlreadyExistsError
+            When it is read: another iterator is writing the same files.
+        UnimplementedError
+            Inside of a function, and under DYNAMIC sharding, where each worker has a part.
+
+        Examples
+        --------
+        >>> ds = mr.Dataset.range(3).snapshot("snapshots")
+        >>> list(ds), list(ds)
+        ([0, 1, 2], [0, 1, 2])
+        """
+        where = os.path.join(path_of(path, "snapshot"), self.fingerprint().hex())
+        kind = check_compression(compression, "snapshot")
+        return kept_in(self, where, kind, "snapshot", reader_func, shard_func)
+
+    def cache(self, filename: Any = "", name: str | None = None) -> Self:
+        """Keep the elements of the first complete pass, in memory or in files, for later passes.
+
+        In memory they are there for all iterators over this object, on a worker for each task; in
+        files also for later processes. A pass that ends early keeps nothing, nor does one in which
+        an element failed.
+
+        Parameters
+        ----------
+        filename : str or path, default ""
+            A directory, in which nothing else is kept. What is there is read, of whatever pipeline
+            it is. By default elements are kept in memory.
+        name : str, optional
+            Accepted and ignored.
+
+        Returns
+        -------
+        Dataset
+            Of the same elements.
+
+        Raises
+        ------
+        AlreadyExistsError
+            When it is read: another iterator is writing the same files.
+        UnimplementedError
+            In files, inside of a function, and under DYNAMIC sharding, where each worker has a
+            part.
+
+        Examples
+        --------
+        >>> ds = mr.Dataset.range(3).shuffle(3).cache()
+        >>> list(ds) == list(ds)
+        True
+        >>> list(mr.Dataset.range(3).cache("cached"))
+        [0, 1, 2]
+        >>> list(mr.Dataset.load("cached"))
+        [0, 1, 2]
+        """
+        if not isinstance(filename, Symbol) and filename in ("", b""):
+            return self._of("cache", [self])
+        return kept_in(self, path_of(filename, "cache"), "", "cache")
+
 
 def _one_chunk(cls: type[_D], spec: str, file: Any, chain: Any) -> _D:
     attrs = AttrTable().bytes("spec", spec).value("filename", file).value("chain", chain)
     return cls._of("saved", attrs=attrs)
 
 
-def _sources(cls: type[_D], arrays: Sequence[Any]) -> _D:
+def _sources(cls: type[_D], vectors: Sequence[Any]) -> _D:
+    """Pairs of two vectors: arrays, or values of the function around."""
     attrs = AttrTable().bytes("structure", '["*","*"]')
-    attrs.block("tensors", new_block(len(arrays[0]), arrays, per_row=True))
+    if any(isinstance(vector, Symbol) for vector in vectors):
+        for i, vector in enumerate(vectors):
+            attrs.value(f"value{i}", vector)
+    else:
+        attrs.block("tensors", new_block(len(vectors[0]), vectors, per_row=True))
     return cls._of("from_tensor_slices", attrs=attrs)
 
 
@@ -216,17 +312,13 @@ class _Shards(Generic[_D]):
     in the list of all chunks, and how many it has.
     """
 
-    def __init__(self, cls: type[_D], spec: str, shards: list[list[tuple[bytes, int]]]):
-        self._cls, self._spec = cls, spec
+    def __init__(self, cls: type[_D], spec: str, chunks: Sequence[Any], places: Sequence[Any]):
+        self._cls, self._spec, self._chunks, self._places = cls, spec, chunks, places
         self.element_spec = _spec.DatasetSpec(_spec.spec_from_json(_structure.from_json(spec)))
-        self._files, self._chains = _chunks_of([chunk for shard in shards for chunk in shard])
-        counts = [len(shard) for shard in shards]
-        self._counts = np.array(counts, np.int64)
-        self._firsts = np.cumsum([0, *counts[:-1]], dtype=np.int64)[: len(counts)]
 
     def rows(self) -> _D:
         """Two numbers for each."""
-        return _sources(self._cls, [self._firsts, self._counts])
+        return _sources(self._cls, self._places)
 
     def datasets(self) -> _D:
         """A dataset of datasets, as far as one can be used."""
@@ -236,10 +328,26 @@ class _Shards(Generic[_D]):
 
     def dataset(self, first: Any, count: Any) -> _D:
         """The elements of one, inside of a function."""
-        chunks = _sources(self._cls, (self._files, self._chains))
+        chunks = _sources(self._cls, self._chunks)
         for op, number in (("skip", first), ("take", count)):
             chunks = self._cls._of(op, [chunks], AttrTable().value("count", number))
         return chunks.flat_map(functools.partial(_one_chunk, self._cls, self._spec))
+
+    def read(self, reader_func: Callable[..., Any], what: str) -> _D:
+        """What @reader_func makes of them."""
+        ds = reader_func(self.datasets())
+        if not isinstance(ds, self._cls) or ds._elements_are is not None:
+            raise TypeError(
+                f"{what}: reader_func returns a dataset of elements, as "
+                "`lambda shards: shards.interleave(lambda shard: shard)` does"
+            )
+        return ds
+
+
+def _shards_of(cls: type[_D], spec: str, shards: list[list[tuple[bytes, int]]]) -> _Shards[_D]:
+    counts = np.array([len(shard) for shard in shards], np.int64)
+    chunks = _chunks_of([chunk for shard in shards for chunk in shard])
+    return _Shards(cls, spec, chunks, (np.cumsum(counts) - counts, counts))
 
 
 def _in_turns(cls: type[_D], spec: str, shards: list[list[tuple[bytes, int]]], rows: int) -> _D:
@@ -249,7 +357,7 @@ def _in_turns(cls: type[_D], spec: str, shards: list[list[tuple[bytes, int]]], r
     if cycle > 1:
         add_number(attrs, "num_parallel_calls", AUTOTUNE)
     if len(shards) > 1 and any(len(shard) > 1 for shard in shards):
-        of = _Shards(cls, spec, shards)
+        of = _shards_of(cls, spec, shards)
         source, one = of.rows(), of.dataset
     else:  # each chunk is a split
         source = _sources(cls, _chunks_of([chunk for shard in shards for chunk in shard]))
@@ -300,10 +408,35 @@ def load(
     if reader_func is None:
         rows = lib.mr_saved_rows(manifest.ptr)
         return _in_turns(cls, spec, manifest.shards(), rows)._named("load")
-    ds = reader_func(_Shards(cls, spec, manifest.shards()).datasets())
-    if not isinstance(ds, cls) or ds._elements_are is not None:
-        raise TypeError(
-            "load: reader_func returns a dataset of elements, as "
-            "`lambda shards: shards.interleave(lambda shard: shard)` does"
-        )
-    return ds._named("load")
+    return _shards_of(cls, spec, manifest.shards()).read(reader_func, "load")._named("load")
+
+
+def _take_turns(shards: Any) -> Any:
+    return shards.interleave(lambda shard: shard, num_parallel_calls=AUTOTUNE)
+
+
+def kept_in(
+    ds: _D,
+    path: str,
+    compression: str,
+    what: str,
+    reader_func: Callable[..., Any] | None = None,
+    shard_func: Callable[..., Any] | None = None,
+) -> _D:
+    """The elements of @ds, which the first pass writes to @path, and later ones read there."""
+    spec = _structure.to_json(_spec.to_json(ds._spec_ptr))
+    vector = _spec.TensorSpec([None], "int64")
+    manifest = _spec.new_spec([_spec.TensorSpec([None], "string"), *[vector] * 3], ["*"] * 4)
+
+    def read(files: Any, chains: Any, firsts: Any, counts: Any) -> _D:
+        if reader_func is None and shard_func is None:
+            chunks = _sources(type(ds), (files, chains))
+            return chunks.flat_map(functools.partial(_one_chunk, type(ds), spec))
+        shards = _Shards(type(ds), spec, (files, chains), (firsts, counts))
+        return shards.read(reader_func or _take_turns, what)
+
+    attrs = AttrTable().bytes("path", os.fsencode(path)).bytes("compression", compression)
+    attrs.bool("sharded", shard_func is not None)
+    fn, _ = trace(ds, read, what, manifest.ptr, ["*"] * 4)
+    pairs = ds if shard_func is None else with_shard(ds, shard_func, what)
+    return ds._of("snapshot", [pairs], attrs, [fn])._named(what, [ds])

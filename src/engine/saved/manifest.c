@@ -199,11 +199,11 @@ static int get_spec(const json_t *root, mr_spec **ret, mr_error *err)
     size_t n = json_dumpb(v, NULL, 0, JSON_COMPACT);
     text = mr_malloc(n + 1);
     MR_CHECK_ALLOC(text, err);
-    if (json_dumpb(v, text, n, JSON_COMPACT) != n ||
-        mr_spec_from_json(text, n, ret, err) != MR_OK) {
-        return wrong("spec", err);
+    if (json_dumpb(v, text, n, JSON_COMPACT) != n) {
+        return mr_error_nomem(err);
     }
-    return MR_OK;
+    int rc = mr_spec_from_json(text, n, ret, err);
+    return rc == MR_EINVAL ? wrong("spec", err) : rc;
 }
 
 static int get_compression(const json_t *root, char ret[8], mr_error *err)
@@ -253,6 +253,9 @@ int mr_manifest_parse(const void *line, size_t size, struct mr_manifest *ret, mr
     json_error_t why;
     MR_AUTO(json_decref) json_t *root = json_loadb(line, size, JSON_REJECT_DUPLICATES, &why);
 
+    if (root == NULL && json_error_code(&why) == json_error_out_of_memory) {
+        return mr_error_nomem(err);
+    }
     if (root == NULL) {
         return mr_error_set(err, MR_EDATALOSS, "the manifest is no JSON: column %d: %s", why.column,
                             why.text);

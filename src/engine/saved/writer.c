@@ -106,11 +106,14 @@ static int take_lock(mr_saved_writer *w, mr_error *err)
     if (flock(w->lock, LOCK_EX | LOCK_NB) == 0) {
         return MR_OK;
     }
-    return errno == EWOULDBLOCK
+    int why = errno;
+    (void)close(w->lock);
+    w->lock = -1;
+    return why == EWOULDBLOCK
                ? mr_error_set(err, MR_EEXISTS,
                               "another iterator is writing there: it holds the lock '%s'",
                               w->lock_file)
-               : mr_error_errno(err, errno, "file '%s'", w->lock_file);
+               : mr_error_errno(err, why, "file '%s'", w->lock_file);
 }
 
 static int begin(mr_saved_writer *w, const struct mr_saved_options *opts, mr_error *err)
@@ -441,6 +444,7 @@ void mr_saved_writer_free(mr_saved_writer *w)
         remove_all(w);
     }
     if (w->lock >= 0) {
+        (void)unlink(w->lock_file); /* who opens it from here on has another one, and looks again */
         (void)close(w->lock);
     }
     mr_manifest_free(&w->manifest);
