@@ -3,6 +3,8 @@ mr_test(engine_harness_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_harness_tes
 mr_test(engine_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_test.c ${MR_TEST_DIR}/engine_support.c LIBRARIES mr_engine)
 mr_test(engine_tfrecord_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_tfrecord_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
+mr_test(engine_saved_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_saved_test.c ${MR_TEST_DIR}/engine_support.c
+        LIBRARIES mr_engine)
 mr_test(engine_split_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_split_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
 mr_test(dataset_test LABEL unit SOURCES ${MR_TEST_DIR}/dataset_test.c ${MR_TEST_DIR}/engine_support.c
