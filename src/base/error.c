@@ -156,6 +156,7 @@ static int code_of_errno(int errnum)
     switch (errnum) {
     case ENOENT: return MR_ENOTFOUND;
     case EACCES:
+    case EROFS:
     case EPERM: return MR_EPERM;
     case EEXIST: return MR_EEXISTS;
     case EINVAL:
@@ -163,6 +164,8 @@ static int code_of_errno(int errnum)
     case EISDIR: return MR_EINVAL;
     case ENOMEM:
     case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
     case EMFILE:
     case ENFILE: return MR_EEXHAUSTED;
     case ECONNREFUSED:
