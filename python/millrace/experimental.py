@@ -210,11 +210,7 @@ def parallel_interleave(
     [0, 0, 1, 0, 1, 2]
     """
     return lambda dataset: dataset.interleave(
-        map_func,
-        cycle_length,
-        block_length,
-        num_parallel_calls=AUTOTUNE,
-        deterministic=not sloppy,
+        map_func, cycle_length, block_length, num_parallel_calls=AUTOTUNE, deterministic=not sloppy
     )
 
 
@@ -251,19 +247,13 @@ def map_and_batch(
     [array([1, 2]), array([3, 4])]
     """
     if num_parallel_batches is not None and num_parallel_calls is not None:
-        raise ValueError(
-            "map_and_batch takes num_parallel_batches or num_parallel_calls, not both"
-        )
+        raise ValueError("map_and_batch takes num_parallel_batches or num_parallel_calls, not both")
     calls: IntLike = AUTOTUNE if num_parallel_calls is None else num_parallel_calls
-    return lambda dataset: dataset.map(map_func, calls).batch(
-        batch_size, drop_remainder
-    )
+    return lambda dataset: dataset.map(map_func, calls).batch(batch_size, drop_remainder)
 
 
 def dense_to_ragged_batch(
-    batch_size: IntLike,
-    drop_remainder: bool = False,
-    row_splits_dtype: DTypeLike = "int64",
+    batch_size: IntLike, drop_remainder: bool = False, row_splits_dtype: DTypeLike = "int64"
 ) -> _Transformation:
     """Give ``Dataset.ragged_batch`` as a function for ``Dataset.apply``.
 
@@ -283,9 +273,7 @@ def dense_to_ragged_batch(
     >>> list(ds.apply(mr.experimental.dense_to_ragged_batch(3)))
     [<RaggedTensor [[], [0], [0, 1]]>]
     """
-    return lambda dataset: dataset.ragged_batch(
-        batch_size, drop_remainder, row_splits_dtype
-    )
+    return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder, row_splits_dtype)
 
 
 def dense_to_sparse_batch(batch_size: IntLike, row_shape: Any) -> _Transformation:
@@ -528,9 +516,7 @@ def bucket_by_sequence_length(
 
 
 def choose_from_datasets(
-    datasets: Iterable[Dataset],
-    choice_dataset: Dataset,
-    stop_on_empty_dataset: bool = False,
+    datasets: Iterable[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False
 ) -> Dataset:
     """Call ``Dataset.choose_from_datasets``, going on at the end of a dataset unless told to stop.
 

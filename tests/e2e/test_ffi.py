@@ -28,8 +28,7 @@ HEADERS = [
 INCLUDES = "".join(f"#include <millrace/{h}>\n" for h in HEADERS)
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("gcc") is None,
-    reason="SKIPPED ALOUD: there is no gcc to read the headers with",
+    shutil.which("gcc") is None, reason="SKIPPED ALOUD: there is no gcc to read the headers with"
 )
 
 # In the headers, of no use to Python.
@@ -98,14 +97,10 @@ def declarations(tmp_path):
         check=True,
     )
     for line in (tmp_path / "all.aux").read_text().splitlines():
-        found = re.match(
-            r"/\* .*millrace/.* \*/ extern (.*?)\b(mr_\w+) \((.*)\);", line
-        )
+        found = re.match(r"/\* .*millrace/.* \*/ extern (.*?)\b(mr_\w+) \((.*)\);", line)
         if found:
             result, name, arguments = found.groups()
-            yield name, result.strip(), [] if arguments == "void" else arguments.split(
-                ", "
-            )
+            yield name, result.strip(), [] if arguments == "void" else arguments.split(", ")
 
 
 def test_functions_are_declared_as_in_the_headers(tmp_path):
@@ -115,9 +110,7 @@ def test_functions_are_declared_as_in_the_headers(tmp_path):
         if name in UNUSED:
             assert name not in _ffi.FUNCTIONS
             continue
-        assert (
-            name in _ffi.FUNCTIONS
-        ), f"{name}() is new: declare it, or add it to UNUSED"
+        assert name in _ffi.FUNCTIONS, f"{name}() is new: declare it, or add it to UNUSED"
         restype, argtypes = _ffi.FUNCTIONS[name]
         assert restype in accepted(result), f"{name}() returns {result}"
         assert len(argtypes) == len(arguments), f"{name}({', '.join(arguments)})"

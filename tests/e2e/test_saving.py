@@ -6,6 +6,8 @@ import os
 import pathlib
 import resource
 import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -42,24 +44,17 @@ KINDS = {
     "strings": lambda: Dataset.range(50).map(lambda x: mr.strings.as_string(x)),
     "several shapes": lambda: Dataset.range(20).map(lambda x: mr.range(x % 5)),
     "a structure": lambda: Dataset.range(20).map(
-        lambda x: {
-            "a": (x, mr.cast(x, mr.float16)),
-            "b": mr.reshape(mr.range(x, x + 6), [2, 3]),
-        }
+        lambda x: {"a": (x, mr.cast(x, mr.float16)), "b": mr.reshape(mr.range(x, x + 6), [2, 3])}
     ),
     "ragged": lambda: Dataset.from_tensor_slices(mr.ragged.constant([[1], [], [2, 3]])),
     "sparse": lambda: Dataset.from_tensor_slices(
         mr.SparseTensor([[0, 1], [2, 0]], np.array([1.5, 2.5]), [3, 2])
     ),
-    "large": lambda: Dataset.range(3).map(
-        lambda x: mr.zeros([300, 300]) + mr.cast(x, "float32")
-    ),
+    "large": lambda: Dataset.range(3).map(lambda x: mr.zeros([300, 300]) + mr.cast(x, "float32")),
 }
 
 
-@pytest.mark.parametrize(
-    "compression", [None, "", "NONE", "AUTO", "GZIP", "LZ4", "ZSTD"]
-)
+@pytest.mark.parametrize("compression", [None, "", "NONE", "AUTO", "GZIP", "LZ4", "ZSTD"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_saved_is_loaded(tmp_path, kind, compression):
     ds = KINDS[kind]()
@@ -71,9 +66,7 @@ def test_what_is_saved_is_loaded(tmp_path, kind, compression):
 
 
 def test_a_position_is_kept(tmp_path):
-    Dataset.range(100).map(lambda x: (x, mr.strings.as_string(x))).save(
-        tmp_path, chunk_bytes=600
-    )
+    Dataset.range(100).map(lambda x: (x, mr.strings.as_string(x))).save(tmp_path, chunk_bytes=600)
     ds = Dataset.load(tmp_path)
     assert len(chunks_of(tmp_path)) > 1
     whole = list(ds)
@@ -91,34 +84,19 @@ def test_shards_take_turns(tmp_path):
     assert len(Dataset.load(tmp_path)) == 10
     Dataset.range(10).save(tmp_path, shard_func=lambda x: 7)
     assert list(Dataset.load(tmp_path)) == list(range(10))
-    Dataset.range(400).batch(4).save(
-        tmp_path, shard_func=lambda x: x[0] // 4 % 2, chunk_bytes=1
-    )
+    Dataset.range(400).batch(4).save(tmp_path, shard_func=lambda x: x[0] // 4 % 2, chunk_bytes=1)
     assert [int(x[0]) // 4 for x in Dataset.load(tmp_path)] == list(range(100))
 
 
 def test_a_reader_function_has_datasets(tmp_path):
-    Dataset.range(12).map(lambda x: (x, -x)).save(
-        tmp_path, shard_func=lambda x, y: x % 4
-    )
+    Dataset.range(12).map(lambda x: (x, -x)).save(tmp_path, shard_func=lambda x, y: x % 4)
     specs = []
 
     def read(shards):
         specs.append(shards.element_spec)
-        return (
-            shards.skip(1)
-            .take(2)
-            .flat_map(lambda shard: shard.map(lambda x, y: x + 100))
-        )
+        return shards.skip(1).take(2).flat_map(lambda shard: shard.map(lambda x, y: x + 100))
 
-    assert list(Dataset.load(tmp_path, reader_func=read)) == [
-        101,
-        105,
-        109,
-        102,
-        106,
-        110,
-    ]
+    assert list(Dataset.load(tmp_path, reader_func=read)) == [101, 105, 109, 102, 106, 110]
     assert specs == [mr.DatasetSpec(Dataset.load(tmp_path).element_spec)]
     shuffled = Dataset.load(
         tmp_path,
@@ -239,9 +217,7 @@ def test_places_that_cannot_be_written(tmp_path):
 
 
 def test_another_element_spec(tmp_path):
-    Dataset.range(6).map(lambda x: (mr.reshape(mr.range(x, x + 3), [3]), x)).save(
-        tmp_path
-    )
+    Dataset.range(6).map(lambda x: (mr.reshape(mr.range(x, x + 3), [3]), x)).save(tmp_path)
     wide = (mr.TensorSpec([None], "int64"), mr.TensorSpec(None, "int64"))
     ds = Dataset.load(tmp_path, wide)
     assert ds.element_spec == wide and len(list(ds)) == 6
@@ -290,10 +266,7 @@ def test_damaged_manifests(tmp_path):
     manifest = tmp_path / "manifest.json"
     content = manifest.read_bytes()
     said = json.loads(content.splitlines()[0])
-    assert (
-        said["rows"] == 4
-        and said["fingerprint"] == Dataset.range(4).fingerprint().hex()
-    )
+    assert said["rows"] == 4 and said["fingerprint"] == Dataset.range(4).fingerprint().hex()
     for damage in (
         b"",
         b"{}",
@@ -330,10 +303,7 @@ def test_the_first_complete_pass_is_kept(tmp_path, keep):
     drawn = Dataset.range(50).shuffle(50)  # other orders show that it is read
     ds = keep(drawn.filter(lambda x: x >= 0))
     assert len(list(ds.take(49))) == 49
-    assert (
-        manifests(tmp_path) == []
-        and list((tmp_path / "kept").rglob("*.unfinished")) == []
-    )
+    assert manifests(tmp_path) == [] and list((tmp_path / "kept").rglob("*.unfinished")) == []
     first = list(ds)
     assert sorted(first) == list(range(50))
     assert len(manifests(tmp_path)) == 1
@@ -436,8 +406,7 @@ def test_a_snapshot_has_readers_and_shards(tmp_path):
         Dataset.range(3).snapshot(tmp_path, shard_func=lambda x: "a")
     with pytest.raises(mr.errors.InvalidArgumentError, match="component 0"):
         Dataset.range(3).snapshot(
-            tmp_path,
-            reader_func=lambda s: s.flat_map(lambda d: d.map(mr.strings.as_string)),
+            tmp_path, reader_func=lambda s: s.flat_map(lambda d: d.map(mr.strings.as_string))
         )
     with pytest.raises(TypeError, match="reader_func"):
         Dataset.range(3).snapshot(tmp_path, reader_func=lambda s: s)
@@ -449,9 +418,7 @@ def test_where_nothing_can_be_kept(tmp_path):
     with pytest.raises(mr.errors.UnimplementedError, match="function"):
         Dataset.range(2).flat_map(lambda x: Dataset.range(3).cache(tmp_path / "x"))
     with pytest.raises(TypeError):
-        Dataset.range(2).flat_map(
-            lambda x: Dataset.range(3).cache(mr.strings.as_string(x))
-        )
+        Dataset.range(2).flat_map(lambda x: Dataset.range(3).cache(mr.strings.as_string(x)))
     (tmp_path / "file").write_text("x")
     with pytest.raises(mr.errors.FailedPreconditionError, match="file"):
         list(Dataset.range(2).cache(tmp_path / "file"))
@@ -474,17 +441,50 @@ def test_no_room_for_the_files(tmp_path, file_size_limit):
     ds.save(tmp_path / "saved")
     before = sorted(tmp_path.rglob("*"))
     file_size_limit(1 << 18)
-    with pytest.raises(
-        mr.errors.MillraceError, match="chunk.unfinished.*File too large"
-    ):
+    with pytest.raises(mr.errors.ResourceExhaustedError, match="chunk.unfinished.*too large"):
         ds.map(lambda x: x + 1).save(tmp_path / "saved")
-    with pytest.raises(
-        mr.errors.MillraceError, match="chunk.unfinished.*File too large"
-    ) as raised:
+    with pytest.raises(mr.errors.ResourceExhaustedError, match="chunk.unf.*too large") as raised:
         list(ds.cache(tmp_path / "kept").ignore_errors())
     assert raised.value.permanent
     assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / "kept"])
     assert sum(1 for _ in Dataset.load(tmp_path / "saved")) == 100000
+
+
+KILLED = """
+import os, signal, sys
+import millrace as mr
+
+ds = mr.Dataset.range(1000000).filter(lambda x: x >= 0).cache(sys.argv[1])
+for x in ds:
+    if x == 500000:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_leaves_is_removed(tmp_path):
+    path = tmp_path / "kept"
+    done = subprocess.run([sys.executable, "-c", KILLED, path])
+    assert done.returncode == -signal.SIGKILL
+    assert [p.suffix for p in path.rglob("*") if p.is_file() and p.name != "lock"] == [
+        ".unfinished"
+    ]
+    (path / "notes").mkdir()
+    assert list(counted(3).cache(path)) == [0, 1, 2]
+    assert list(Dataset.load(path)) == [0, 1, 2]
+    run = json.loads((path / "manifest.json").read_text().splitlines()[0])["run"]
+    assert sorted(p.name for p in path.iterdir()) == sorted([run, "manifest.json", "notes"])
+
+
+def test_a_forked_child_removes_nothing(tmp_path):
+    it = iter(counted(100000).cache(tmp_path))
+    next(it)
+    child = os.fork()
+    if child == 0:
+        del it
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert sum(1 for _ in it) == 99999
+    assert len(list(Dataset.load(tmp_path))) == 100000
 
 
 def test_kept_for_each_worker_or_not_at_all(make_cluster, tmp_path):
@@ -507,8 +507,7 @@ def test_two_workers_share_the_files(make_cluster, tmp_path):
         Dataset.load(tmp_path / "chunks"),
         Dataset.load(tmp_path / "shards"),
         Dataset.load(
-            tmp_path / "shards",
-            reader_func=lambda shards: shards.flat_map(lambda shard: shard),
+            tmp_path / "shards", reader_func=lambda shards: shards.flat_map(lambda shard: shard)
         ),
     ]
     for one in loaded:

@@ -1,6 +1,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "engine/saved/chunk_file.h"
+#include "engine/saved/directory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@ static int write_all(struct mr_chunk_writer *w, const void *bytes, size_t n, mr_
 int mr_chunk_create(const char *path, struct mr_chunk_writer *ret, mr_error *err)
 {
     struct mr_chunk_writer w = {
-        .fd = -1, .path = mr_strdup(path), .unfinished = mr_asprintf("%s.unfinished", path)};
+        .fd = -1, .path = mr_strdup(path), .unfinished = mr_asprintf("%s" MR_UNFINISHED, path)};
     unsigned char head[MR_CHUNK_HEAD_BYTES];
     int rc = w.path != NULL && w.unfinished != NULL ? MR_OK : mr_error_nomem(err);
 

@@ -8,13 +8,13 @@
 #include "base/rng.h"
 #include "engine/gather.h"
 #include "engine/saved/chunk_file.h"
+#include "engine/saved/directory.h"
 #include "engine/saved/manifest.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <millrace/saved.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +31,7 @@ struct shard {
 };
 
 struct mr_saved_writer {
+    pid_t owner; /* a child that was forked off removes nothing */
     char *path;
     char *directory; /* of the chunks */
     char *lock_file; /* NULL: none is held */
@@ -47,83 +48,19 @@ struct mr_saved_writer {
     mr_error failure;
 };
 
-/* ---- directories ---- */
-
-static int make_directory(const char *path, mr_error *err)
-{
-    struct stat st;
-
-    if (mkdir(path, 0777) == 0) {
-        return MR_OK;
-    }
-    if (errno != EEXIST) {
-        return mr_error_errno(err, errno, "directory '%s'", path);
-    }
-    if (stat(path, &st) != 0) {
-        return mr_error_errno(err, errno, "directory '%s'", path);
-    }
-    return S_ISDIR(st.st_mode)
-               ? MR_OK
-               : mr_error_set(err, MR_EPRECOND, "'%s' is there, and is no directory", path);
-}
-
-/* With those above it. */
-static int make_directories(const char *path, mr_error *err)
-{
-    MR_AUTO(mr_free) char *part = mr_strdup(path);
-
-    MR_CHECK_ALLOC(part, err);
-    for (char *slash = strchr(part + (part[0] != '\0'), '/'); slash != NULL;
-         slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        MR_TRY(make_directory(part, err));
-        *slash = '/';
-    }
-    return make_directory(path, err);
-}
-
-static int sync_directory(const char *path, mr_error *err)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int failed = fd < 0 || fsync(fd) != 0 ? errno : 0;
-
-    if (fd >= 0) {
-        (void)close(fd); /* nothing was written through it */
-    }
-    return failed == 0 ? MR_OK : mr_error_errno(err, failed, "directory '%s'", path);
-}
-
 /* ---- beginning ---- */
-
-static int take_lock(mr_saved_writer *w, mr_error *err)
-{
-    w->lock_file = mr_asprintf("%s/lock", w->path);
-    MR_CHECK_ALLOC(w->lock_file, err);
-    w->lock = open(w->lock_file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (w->lock < 0) {
-        return mr_error_errno(err, errno, "file '%s'", w->lock_file);
-    }
-    if (flock(w->lock, LOCK_EX | LOCK_NB) == 0) {
-        return MR_OK;
-    }
-    int why = errno;
-    (void)close(w->lock);
-    w->lock = -1;
-    return why == EWOULDBLOCK
-               ? mr_error_set(err, MR_EEXISTS,
-                              "another iterator is writing there: it holds the lock '%s'",
-                              w->lock_file)
-               : mr_error_errno(err, why, "file '%s'", w->lock_file);
-}
 
 static int begin(mr_saved_writer *w, const struct mr_saved_options *opts, mr_error *err)
 {
     MR_TRY(mr_codec_parse(opts->compression, &w->codec, err));
     (void)snprintf(w->manifest.compression, sizeof w->manifest.compression, "%s",
                    mr_codec_name(w->codec));
-    MR_TRY(make_directories(w->path, err));
-    MR_TRY(opts->exclusive ? take_lock(w, err) : MR_OK);
-    char id[33];
+    MR_TRY(mr_directories_make(w->path, err));
+    if (opts->exclusive) {
+        MR_TRY(mr_directory_lock(w->path, &w->lock_file, &w->lock, err));
+        mr_directory_clear(w->path);
+    }
+    char id[MR_RUN_BYTES + 1];
     mr_random_id(id);
     (void)snprintf(w->manifest.run, sizeof w->manifest.run, "%s", id);
     w->directory = mr_asprintf("%s/%s", w->path, id);
@@ -161,6 +98,7 @@ int mr_saved_writer_open(const char *path, const mr_spec *spec, const uint8_t *f
     }
     mr_saved_writer *w = mr_calloc(1, sizeof *w);
     MR_CHECK_ALLOC(w, err);
+    w->owner = getpid();
     w->lock = -1;
     w->chunk_bytes = o.chunk_bytes > 0 ? o.chunk_bytes : CHUNK_BYTES_DEFAULT;
     w->record_bytes =
@@ -209,7 +147,8 @@ static int shard_of(mr_saved_writer *w, int64_t number, struct shard **ret, mr_e
 
 static int begin_chunk(mr_saved_writer *w, struct shard *s, mr_error *err)
 {
-    (void)snprintf(s->file, sizeof s->file, "%05" PRId64 "-%08u.chunk", s->number, s->chunks);
+    (void)snprintf(s->file, sizeof s->file, "%05" PRId64 "-%08u" MR_CHUNK_END_OF_NAME, s->number,
+                   s->chunks);
     MR_AUTO(mr_free) char *path = mr_asprintf("%s/%s", w->directory, s->file);
 
     MR_CHECK_ALLOC(path, err);
@@ -377,13 +316,13 @@ static int publish(mr_saved_writer *w, mr_error *err)
     MR_AUTO(mr_buf_free) struct mr_buf *manifest = &text;
     MR_AUTO(mr_free) char *file = mr_asprintf("%s/" MR_MANIFEST_FILE, w->path);
     MR_AUTO(mr_free)
-    char *unfinished = mr_asprintf("%s/%s.unfinished", w->directory, MR_MANIFEST_FILE);
+    char *unfinished = mr_asprintf("%s/" MR_MANIFEST_FILE MR_UNFINISHED, w->directory);
 
     MR_CHECK_ALLOC(file, err);
     MR_CHECK_ALLOC(unfinished, err);
     MR_TRY(mr_manifest_write(&w->manifest, manifest, err));
     int rc = write_file(unfinished, manifest, err);
-    rc = rc == MR_OK ? sync_directory(w->directory, err) : rc;
+    rc = rc == MR_OK ? mr_directory_sync(w->directory, err) : rc;
     if (rc == MR_OK && rename(unfinished, file) != 0) {
         rc = mr_error_errno(err, errno, "file '%s'", file);
     }
@@ -392,7 +331,7 @@ static int publish(mr_saved_writer *w, mr_error *err)
         return rc;
     }
     w->committed = true; /* who reads finds it from here on, whatever comes */
-    return sync_directory(w->path, err);
+    return mr_directory_sync(w->path, err);
 }
 
 static int commit(mr_saved_writer *w, mr_error *err)
@@ -433,7 +372,7 @@ static void remove_all(mr_saved_writer *w)
 
 void mr_saved_writer_free(mr_saved_writer *w)
 {
-    if (w == NULL) {
+    if (w == NULL || w->owner != getpid()) {
         return;
     }
     for (size_t i = 0; i < w->nshards; i++) {
@@ -443,13 +382,9 @@ void mr_saved_writer_free(mr_saved_writer *w)
     if (w->directory != NULL && !w->committed) {
         remove_all(w);
     }
-    if (w->lock >= 0) {
-        (void)unlink(w->lock_file); /* who opens it from here on has another one, and looks again */
-        (void)close(w->lock);
-    }
+    mr_directory_unlock(w->lock_file, w->lock);
     mr_manifest_free(&w->manifest);
     mr_free(w->shards);
-    mr_free(w->lock_file);
     mr_free(w->directory);
     mr_free(w->path);
     mr_free(w);

@@ -1,0 +1,26 @@
+/*
+ * The directory of a saved dataset: making it, its lock, and what was left behind in it.
+ *
+ * Threads: safe from any thread.
+ */
+#pragma once
+
+#include "base/base.h"
+
+#define MR_UNFINISHED ".unfinished" /* at the end of the name of a file that is being written */
+#define MR_CHUNK_END_OF_NAME ".chunk"
+#define MR_RUN_BYTES 32 /* hex digits, of the name of a directory of chunks */
+
+/* With those above it. MR_EPRECOND: there is something else. */
+int mr_directories_make(const char *path, mr_error *err);
+/* The disk knows what is in it. */
+int mr_directory_sync(const char *path, mr_error *err);
+
+/* The lock of directory @path: its file, and a descriptor that holds it, to be given back.
+ * MR_EEXISTS: another has it. It goes with its process. */
+int mr_directory_lock(const char *path, char **file, int *fd, mr_error *err);
+void mr_directory_unlock(char *file, int fd); /* NULL and -1 are fine */
+
+/* By who has the lock: where there is no manifest, remove chunks of writers that were killed. As far
+ * as it goes, since nothing depends on it. */
+void mr_directory_clear(const char *path);
