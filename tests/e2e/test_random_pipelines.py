@@ -10,6 +10,7 @@ import itertools
 import os
 import pickle
 import random
+import tempfile
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ import millrace as mr
 Dataset = mr.Dataset
 
 ELEMENTS_MAX = 400
+FILES = tempfile.TemporaryDirectory()  # of what is saved
 STEPS = []
 
 
@@ -81,6 +83,7 @@ def divisible_pipeline(r):
                 ignore_errors,
                 prefetch,
                 cache,
+                saved,
                 shuffle,
                 flat_map,
                 interleave,
@@ -185,6 +188,14 @@ def prefetch(r, depth, ds, numbers):
 @step
 def cache(r, depth, ds, numbers):
     return ds.cache(), numbers, "cache"
+
+
+@step
+def saved(r, depth, ds, numbers):
+    compression, n = r.choice([None, "LZ4", "ZSTD", "GZIP"]), r.choice([1, 40, 1 << 20])
+    path = tempfile.mkdtemp(dir=FILES.name)
+    ds.save(path, compression, chunk_bytes=n)
+    return Dataset.load(path), numbers, f"saved({compression}, {n})"
 
 
 @step

@@ -356,6 +356,8 @@ def _in_turns(cls: type[_D], spec: str, shards: list[list[tuple[bytes, int]]], r
     attrs = add_number(AttrTable().int("cardinality", rows), "cycle_length", cycle)
     if cycle > 1:
         add_number(attrs, "num_parallel_calls", AUTOTUNE)
+    else:
+        attrs.int("block_length", np.iinfo(np.int64).max)  # blocks go by as they are
     if len(shards) > 1 and any(len(shard) > 1 for shard in shards):
         of = _shards_of(cls, spec, shards)
         source, one = of.rows(), of.dataset
