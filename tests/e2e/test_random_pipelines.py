@@ -192,7 +192,7 @@ def cache(r, depth, ds, numbers):
 
 @step
 def saved(r, depth, ds, numbers):
-    compression, n = r.choice([None, "LZ4", "ZSTD", "GZIP"]), r.choice([1, 40, 1 << 20])
+    compression, n = r.choice([None, "LZ4", "ZSTD", "GZIP", "SNAPPY"]), r.choice([1, 40, 1 << 20])
     path = tempfile.mkdtemp(dir=FILES.name)
     ds.save(path, compression, chunk_bytes=n)
     return Dataset.load(path), numbers, f"saved({compression}, {n})"

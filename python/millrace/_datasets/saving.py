@@ -26,7 +26,7 @@ from .trace import trace
 _WAIT_S = 0.2  # between two looks for a manifest that somebody else writes
 _CYCLE_MAX = 16  # as interleave's default
 _D = TypeVar("_D", bound=Functions)
-_COMPRESSIONS = (None, "", "NONE", "AUTO", "GZIP", "ZSTD", "LZ4")
+_COMPRESSIONS = (None, "", "NONE", "AUTO", "GZIP", "ZSTD", "LZ4", "SNAPPY")
 
 
 def path_of(path: Any, what: str) -> str:
@@ -43,12 +43,10 @@ def check_compression(compression: Any, what: str) -> str:
     """@compression as the library names it."""
     if compression is not None and not isinstance(compression, str):
         raise TypeError(f"{what}: compression is a string, not {type(compression).__name__}")
-    if compression == "SNAPPY":
-        raise errors.UnimplementedError(f'{what}: "SNAPPY" is not built: use "LZ4"')
     if compression not in _COMPRESSIONS:
         raise ValueError(
-            f'{what}: there is no compression {compression!r}: None, "AUTO", "GZIP", "LZ4" and '
-            '"ZSTD" are'
+            f'{what}: there is no compression {compression!r}: None, "AUTO", "GZIP", "LZ4", '
+            '"SNAPPY" and "ZSTD" are'
         )
     return "" if compression is None or compression == "NONE" else compression
 
@@ -128,7 +126,7 @@ class Saving(Functions):
         ----------
         path : str or path
             A directory, which is made if it is missing.
-        compression : {None, "AUTO", "GZIP", "LZ4", "ZSTD"}, optional
+        compression : {None, "AUTO", "GZIP", "LZ4", "SNAPPY", "ZSTD"}, optional
             How each block of elements is compressed; "AUTO" is "LZ4". By default it is not: then it
             is read without a copy.
         shard_func : callable, optional
@@ -143,7 +141,7 @@ class Saving(Functions):
         Raises
         ------
         UnimplementedError
-            `checkpoint_args` is given, or the compression is "SNAPPY".
+            `checkpoint_args` is given.
         FailedPreconditionError
             There is something else than a directory at `path`.
         InvalidArgumentError
@@ -210,7 +208,7 @@ class Saving(Functions):
         ----------
         path : str or path
             A directory, which may be that of other snapshots, too.
-        compression : {"AUTO", None, "GZIP", "LZ4", "ZSTD"}, default "AUTO"
+        compression : {"AUTO", None, "GZIP", "LZ4", "SNAPPY", "ZSTD"}, default "AUTO"
             How each block of elements is compressed; "AUTO" is "LZ4".
         reader_func : callable, optional
             As that of `load`. It must give elements of this dataset.

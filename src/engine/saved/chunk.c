@@ -91,12 +91,12 @@ static bool is_sound(const struct record *r)
         return r->rows == 0 && r->stored == 0 && r->plain == 0 && r->compression == 0;
     }
     if (r->kind != MR_CHUNK_ROWS || r->rows == 0 || r->rows > MR_BLOCK_ROWS_MAX ||
-        r->compression >= MR_CODECS) {
+        r->compression >= MR_SAVED_CODECS) {
         return false;
     }
     return r->stored > 0 && r->plain > 0 && r->stored <= MR_CHUNK_RECORD_BYTES_MAX &&
            r->plain <= MR_CHUNK_RECORD_BYTES_MAX &&
-           (r->compression != MR_CODEC_NONE || r->stored == r->plain);
+           (r->compression != MR_SAVED_PLAIN || r->stored == r->plain);
 }
 
 int mr_chunk_parse_record(const unsigned char *p, uint64_t size, struct mr_chunk_record *ret,

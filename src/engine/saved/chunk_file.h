@@ -25,7 +25,7 @@ struct mr_chunk_writer {
 };
 
 int mr_chunk_create(const char *path, struct mr_chunk_writer *ret, mr_error *err);
-int mr_chunk_write(struct mr_chunk_writer *w, const mr_block *block, enum mr_codec codec,
+int mr_chunk_write(struct mr_chunk_writer *w, const mr_block *block, enum mr_saved_codec codec,
                    mr_error *err);
 /* The last record; then the disk has it all, under its name. */
 int mr_chunk_finish(struct mr_chunk_writer *w, mr_error *err);

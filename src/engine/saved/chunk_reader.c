@@ -138,9 +138,9 @@ static int block_bytes(const struct mr_chunk_reader *r, const struct mr_chunk_re
     if (mr_hash64(p, record->stored) != record->sum) {
         return mr_error_set(err, MR_EDATALOSS, "the bytes of the record are damaged");
     }
-    if (record->compression != MR_CODEC_NONE) {
-        return mr_codec_expand((enum mr_codec)record->compression, p, record->stored, record->plain,
-                               ret, err);
+    if (record->compression != MR_SAVED_PLAIN) {
+        return mr_saved_codec_expand((enum mr_saved_codec)record->compression, p, record->stored,
+                                     record->plain, ret, err);
     }
     mr_buffer *bytes = mr_buffer_ref(r->bytes);
     int rc = mr_buffer_wrap((void *)(uintptr_t)p, record->stored, unref_bytes, bytes, ret, err);

@@ -61,7 +61,7 @@ static int put_record(struct mr_chunk_writer *w, const struct mr_chunk_record *r
     return MR_OK;
 }
 
-int mr_chunk_write(struct mr_chunk_writer *w, const mr_block *block, enum mr_codec codec,
+int mr_chunk_write(struct mr_chunk_writer *w, const mr_block *block, enum mr_saved_codec codec,
                    mr_error *err)
 {
     static const unsigned char zeros[64];
@@ -70,11 +70,11 @@ int mr_chunk_write(struct mr_chunk_writer *w, const mr_block *block, enum mr_cod
     size_t n = 0;
 
     MR_TRY(mr_block_encode_buffer(block, 0 /* spec_hash */, false /* checksum */, &plain, err));
-    MR_TRY(
-        mr_codec_compress(codec, mr_buffer_data(plain), mr_buffer_size(plain), &packed, &n, err));
+    MR_TRY(mr_saved_codec_compress(codec, mr_buffer_data(plain), mr_buffer_size(plain), &packed, &n,
+                                   err));
     struct mr_chunk_record record = {
         .kind = MR_CHUNK_ROWS,
-        .compression = (uint8_t)(n > 0 ? codec : MR_CODEC_NONE),
+        .compression = (uint8_t)(n > 0 ? codec : MR_SAVED_PLAIN),
         .rows = mr_block_rows(block),
         .first = w->rows,
         .stored = n > 0 ? n : mr_buffer_size(plain),

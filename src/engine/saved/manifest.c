@@ -209,12 +209,12 @@ static int get_spec(const json_t *root, mr_spec **ret, mr_error *err)
 static int get_compression(const json_t *root, char ret[8], mr_error *err)
 {
     const json_t *v = json_object_get(root, "compression");
-    enum mr_codec codec;
+    enum mr_saved_codec codec;
 
-    if (!json_is_string(v) || mr_codec_parse(json_string_value(v), &codec, NULL) != MR_OK) {
+    if (!json_is_string(v) || mr_saved_codec_parse(json_string_value(v), &codec, NULL) != MR_OK) {
         return wrong("compression", err);
     }
-    (void)snprintf(ret, 8, "%s", mr_codec_name(codec));
+    (void)snprintf(ret, 8, "%s", mr_saved_codec_name(codec));
     return MR_OK;
 }
 

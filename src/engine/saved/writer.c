@@ -36,7 +36,7 @@ struct mr_saved_writer {
     char *directory; /* of the chunks */
     char *lock_file; /* NULL: none is held */
     int lock;        /* -1 */
-    enum mr_codec codec;
+    enum mr_saved_codec codec;
     uint64_t chunk_bytes;
     uint64_t record_bytes;
     bool sharded;
@@ -52,9 +52,9 @@ struct mr_saved_writer {
 
 static int begin(mr_saved_writer *w, const struct mr_saved_options *opts, mr_error *err)
 {
-    MR_TRY(mr_codec_parse(opts->compression, &w->codec, err));
+    MR_TRY(mr_saved_codec_parse(opts->compression, &w->codec, err));
     (void)snprintf(w->manifest.compression, sizeof w->manifest.compression, "%s",
-                   mr_codec_name(w->codec));
+                   mr_saved_codec_name(w->codec));
     MR_TRY(mr_directories_make(w->path, err));
     if (opts->exclusive) {
         MR_TRY(mr_directory_lock(w->path, &w->lock_file, &w->lock, err));

@@ -24,9 +24,10 @@ typedef struct mr_saved_writer mr_saved_writer;
 
 /* Zero means "the default" in every field; new fields only ever join at the end. */
 struct mr_saved_options {
-    size_t struct_size;      /* sizeof: lets an old caller meet a new library */
-    const char *compression; /* "" (the default), "GZIP", "ZSTD", "LZ4", or "AUTO", which is LZ4 */
-    uint64_t chunk_bytes;    /* when a chunk is large enough; default: 64 MiB */
+    size_t struct_size; /* sizeof: lets an old caller meet a new library */
+    /* "" (the default), "GZIP", "ZSTD", "LZ4", "SNAPPY", or "AUTO", which is LZ4 */
+    const char *compression;
+    uint64_t chunk_bytes; /* when a chunk is large enough; default: 64 MiB */
     /* The first column of each block is no component of the elements: an int64 scalar, the number
      * of the shard. */
     bool sharded;
