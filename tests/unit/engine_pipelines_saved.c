@@ -99,12 +99,9 @@ mr_dataset *p_snapshot(void)
 /* In chunks of several records, some compressed. */
 void saved_pipelines_setup(const char *dir)
 {
-    mr_dataset *ds = make_strings((const char *const[]){"a", "b",
-                                                        "a longer one, to be compressed "
-                                                        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-                                                        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-                                                        "", "e", "f", "g", "h"},
-                                  8);
+    static const char alike[] = "a longer one aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    mr_dataset *ds =
+        make_strings((const char *const[]){"a", "b", alike, "", "e", "f", "g", "h"}, 8);
     mr_engine_iter *it = open_with(ds, &(struct read_options){0});
     mr_saved_writer *w = NULL;
     struct mr_saved_options options = {.struct_size = sizeof options,
