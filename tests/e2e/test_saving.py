@@ -259,6 +259,13 @@ def test_a_damaged_file_is_named_and_left_out(tmp_path):
     assert rest == whole[:1] + whole[2:]
 
 
+def test_records_of_files_are_saved_with_elements(tmp_path):
+    (tmp_path / "text").write_text("1\n2\nx\n")
+    mr.TextLineDataset(tmp_path / "text").save(tmp_path / "lines")
+    with pytest.raises(mr.errors.InvalidArgumentError, match="text', record 2, offset 4"):
+        list(Dataset.load(tmp_path / "lines").map(mr.strings.to_number))
+
+
 def test_damaged_manifests(tmp_path):
     Dataset.range(4).save(tmp_path)
     manifest = tmp_path / "manifest.json"
