@@ -208,10 +208,14 @@ def test_places_that_cannot_be_written(tmp_path):
         Dataset.load(tmp_path / "file")
     with pytest.raises(mr.errors.MillraceError, match="/proc"):
         Dataset.range(3).save("/proc/millrace")
-    if os.geteuid() != 0:
-        (tmp_path / "closed").mkdir(mode=0o500)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_no_permission(tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o500)
+    for write in (Dataset.save, lambda ds, path: list(ds.cache(path))):
         with pytest.raises(mr.errors.PermissionDeniedError, match="closed"):
-            Dataset.range(3).save(tmp_path / "closed")
+            write(Dataset.range(3), tmp_path / "closed")
 
 
 def test_another_element_spec(tmp_path):
@@ -337,6 +341,16 @@ def test_one_writes_at_a_time(tmp_path, keep):
         assert sum(1 for _ in first) == 99999
     assert sorted(ds) == list(range(100000))
     assert list((tmp_path / "kept").rglob("lock")) == []
+
+
+def test_nobody_saves_where_a_pass_is_being_kept(tmp_path):
+    with iter(counted(100000).cache(tmp_path)) as it:
+        next(it)
+        with pytest.raises(mr.errors.AlreadyExistsError, match="lock"):
+            Dataset.range(3).save(tmp_path)
+        assert sum(1 for _ in it) == 99999
+    Dataset.range(3).save(tmp_path)
+    assert list(Dataset.load(tmp_path)) == [0, 1, 2]
 
 
 def test_who_comes_second_may_come_back(keep):

@@ -288,27 +288,38 @@ static void not_committed_is_not_there(void **state)
         mr_block_unref(block);
         assert_int_equal(mr_saved_open(saved_dir, &saved, NULL), MR_ENOTFOUND);
     }
-    assert_int_equal(count_entries(saved_dir), 1);
+    assert_int_equal(count_entries(saved_dir), 2); /* the lock, too */
     mr_saved_writer_free(w);
     assert_int_equal(count_entries(saved_dir), 0);
     mr_engine_close(it);
     mr_dataset_unref(ds);
 }
 
+static void expect_locked(mr_dataset *ds, bool exclusive)
+{
+    mr_saved_writer *w = NULL;
+    struct mr_saved_options options = {.struct_size = sizeof options, .exclusive = exclusive};
+    mr_error err;
+
+    assert_int_equal(mr_saved_writer_open(saved_dir, mr_dataset_spec(ds), NULL, &options, &w, &err),
+                     MR_EEXISTS);
+    assert_non_null(strstr(err.message, "/saved/lock'"));
+}
+
 static void one_writer_has_the_lock(void **state)
 {
     mr_dataset *ds = make_numbers();
     mr_saved_writer *first = open_writer(ds, false, true);
-    mr_saved_writer *second = NULL;
-    struct mr_saved_options options = {.struct_size = sizeof options, .exclusive = true};
-    mr_error err;
 
-    assert_int_equal(
-        mr_saved_writer_open(saved_dir, mr_dataset_spec(ds), NULL, &options, &second, &err),
-        MR_EEXISTS);
-    assert_non_null(strstr(err.message, "/saved/lock'"));
-    mr_saved_writer_free(open_writer(ds, false, false)); /* who does not ask for it */
+    expect_locked(ds, true);
+    expect_locked(ds, false);
     mr_saved_writer_free(first);
+    first = open_writer(ds, false, false);
+    mr_saved_writer *second = open_writer(ds, false, false);
+    expect_locked(ds, true);
+    mr_saved_writer_free(first);
+    expect_locked(ds, true);
+    mr_saved_writer_free(second);
     mr_saved_writer_free(open_writer(ds, false, true));
     assert_int_equal(count_entries(saved_dir), 0);
     mr_dataset_unref(ds);

@@ -144,6 +144,8 @@ class Saving(Functions):
             `checkpoint_args` is given.
         FailedPreconditionError
             There is something else than a directory at `path`.
+        AlreadyExistsError
+            A `snapshot` or `cache` is being written there.
         InvalidArgumentError
             A component of the elements is a dataset, or `shard_func` returns something else.
         MillraceError

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LOCK_TRIES 100
+
 static int make_directory(const char *path, mr_error *err)
 {
     struct stat st;
@@ -54,33 +56,63 @@ int mr_directory_sync(const char *path, mr_error *err)
 
 /* ---- the lock ---- */
 
-int mr_directory_lock(const char *path, char **file, int *ret, mr_error *err)
+/* A lock of a file that is still the one of that name: who gives it back removes it. */
+static bool is_current(int fd, const char *name)
 {
-    MR_AUTO(mr_free) char *name = mr_asprintf("%s/lock", path);
+    struct stat held;
+    struct stat there;
 
-    MR_CHECK_ALLOC(name, err);
+    return fstat(fd, &held) == 0 && stat(name, &there) == 0 && held.st_dev == there.st_dev &&
+           held.st_ino == there.st_ino;
+}
+
+/* *@ret = -1: it was removed meanwhile. */
+static int try_lock(const char *name, bool alone, int *ret, mr_error *err)
+{
     int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+
+    *ret = -1;
     if (fd < 0) {
         return mr_error_errno(err, errno, "file '%s'", name);
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-        *file = MR_TAKE(name);
+    int why = flock(fd, (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 ? 0 : errno;
+    /* There are file systems without locks. Those who are not alone do without, too. */
+    bool without = !alone && (why == ENOLCK || why == ENOSYS || why == EOPNOTSUPP);
+    if ((why == 0 || without) && is_current(fd, name)) {
         *ret = fd;
         return MR_OK;
     }
-    int why = errno;
     (void)close(fd);
-    return why == EWOULDBLOCK
-               ? mr_error_set(err, MR_EEXISTS,
-                              "another iterator is writing there: it holds the lock '%s'", name)
-               : mr_error_errno(err, why, "file '%s'", name);
+    if (why == EWOULDBLOCK) {
+        return mr_error_set(err, MR_EEXISTS,
+                            "another iterator is writing there: it holds the lock '%s'", name);
+    }
+    return why == 0 || without ? MR_OK : mr_error_errno(err, why, "file '%s'", name);
+}
+
+int mr_directory_lock(const char *path, bool alone, char **file, int *ret, mr_error *err)
+{
+    MR_AUTO(mr_free) char *name = mr_asprintf("%s/lock", path);
+    int fd = -1;
+
+    MR_CHECK_ALLOC(name, err);
+    for (int i = 0; fd < 0 && i < LOCK_TRIES; i++) {
+        MR_TRY(try_lock(name, alone, &fd, err));
+    }
+    if (fd < 0) {
+        return mr_error_set(err, MR_EEXISTS, "others take the lock '%s' all the time", name);
+    }
+    *file = MR_TAKE(name);
+    *ret = fd;
+    return MR_OK;
 }
 
 void mr_directory_unlock(char *file, int fd)
 {
     if (fd >= 0) {
-        /* Who opens it from here on has another one, and looks whether there is something now. */
-        (void)unlink(file);
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) { /* the last one */
+            (void)unlink(file);
+        }
         (void)close(fd);
     }
     mr_free(file);

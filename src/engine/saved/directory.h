@@ -16,11 +16,12 @@ int mr_directories_make(const char *path, mr_error *err);
 /* The disk knows what is in it. */
 int mr_directory_sync(const char *path, mr_error *err);
 
-/* The lock of directory @path: its file, and a descriptor that holds it, to be given back.
- * MR_EEXISTS: another has it. It goes with its process. */
-int mr_directory_lock(const char *path, char **file, int *fd, mr_error *err);
+/* The lock of directory @path, of one who is alone there, or of one of those who are not: its file,
+ * and a descriptor that holds it, to be given back. MR_EEXISTS: that cannot be now. It goes with its
+ * process. */
+int mr_directory_lock(const char *path, bool alone, char **file, int *fd, mr_error *err);
 void mr_directory_unlock(char *file, int fd); /* NULL and -1 are fine */
 
-/* By who has the lock: where there is no manifest, remove chunks of writers that were killed. As far
+/* By who is alone: where there is no manifest, remove chunks of writers that were killed. As far
  * as it goes, since nothing depends on it. */
 void mr_directory_clear(const char *path);

@@ -56,8 +56,8 @@ static int begin(mr_saved_writer *w, const struct mr_saved_options *opts, mr_err
     (void)snprintf(w->manifest.compression, sizeof w->manifest.compression, "%s",
                    mr_saved_codec_name(w->codec));
     MR_TRY(mr_directories_make(w->path, err));
+    MR_TRY(mr_directory_lock(w->path, opts->exclusive, &w->lock_file, &w->lock, err));
     if (opts->exclusive) {
-        MR_TRY(mr_directory_lock(w->path, &w->lock_file, &w->lock, err));
         mr_directory_clear(w->path);
     }
     char id[MR_RUN_BYTES + 1];

@@ -31,7 +31,8 @@ struct mr_saved_options {
     /* The first column of each block is no component of the elements: an int64 scalar, the number
      * of the shard. */
     bool sharded;
-    /* Nobody else may write there meanwhile who asks for it, too: MR_EEXISTS names the lock. */
+    /* Nobody else may write there meanwhile: MR_EEXISTS names the lock, to who comes second. What
+     * was left by writers that were killed is removed, if nothing is saved there. */
     bool exclusive;
     uint64_t record_bytes; /* what is read at once; default: 256 KiB */
 };
