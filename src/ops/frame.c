@@ -14,7 +14,7 @@ static int infer_frame(struct mr_kernel_infer *it, mr_error *err)
                             (long long)length, (long long)step);
     }
     MR_TRY(mr_infer_known_rank(&it->in[0], err));
-    int rank = it->in[0].rank;
+    int8_t rank = it->in[0].rank;
     MR_TRY(mr_attr_axis(it->attrs, -1, rank, &axis, err));
     if (rank == MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", rank + 1,

@@ -1,5 +1,6 @@
 /* Tensors whose shape is a value: fill, range_tensor. And matmul. */
 #include "ops/attr.h"
+#include "ops/einsum_product.h"
 #include "ops/loops.h"
 #include "ops/move.h"
 
@@ -191,6 +192,29 @@ static void (*const matmuls[MR_DTYPE_COUNT])(const struct product *, const void 
                                              void *) = {
     [MR_INT32] = matmul_i32, [MR_INT64] = matmul_i64, MR_EACH_FLOAT(MR_LOOP_ENTRY, matmul, )};
 
+/* From so many multiplications on, copies of the matrices that lie together are worth their while. The
+ * sums are the same: their terms come in one order. */
+#define COPY_FROM 4096
+
+static struct mr_axes one_axis(uint64_t size, uint64_t left, uint64_t right, uint64_t result)
+{
+    return (struct mr_axes){.n = 1,
+                            .count = size,
+                            .sizes = {(int64_t)size},
+                            .strides = {{(int64_t)left}, {(int64_t)right}, {(int64_t)result}}};
+}
+
+static struct mr_product large_product(const struct product *p)
+{
+    struct mr_axes none = {.count = 1};
+
+    return (struct mr_product){.batch = none,
+                               .kept = {one_axis(p->rows, p->a_row, 0, p->columns),
+                                        one_axis(p->columns, 0, p->b_column, 1)},
+                               .inner = one_axis(p->inner, p->a_inner, p->b_inner, 0),
+                               .summed = {none, none}};
+}
+
 static int fill_matmul(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
     bool ta = mr_attr_bool(row->attrs, "transpose_a", false);
@@ -207,14 +231,21 @@ static int fill_matmul(const struct mr_row *row, struct mr_result *out, mr_error
         .b_column = tb ? b_width : 1,
     };
     uint64_t size = p.rows * p.columns;
+    struct mr_product large = large_product(&p);
 
     for (uint64_t m = 0; out->count > 0 && m < out->count / size; m++) {
-        matmuls[out->dtype](&p,
-                            row->in[0].values + mr_broadcast_index(&row->in[0], out, 2, m) *
-                                                    p.rows * p.inner * out->width,
-                            row->in[1].values + mr_broadcast_index(&row->in[1], out, 2, m) *
-                                                    p.inner * p.columns * out->width,
-                            out->values + m * size * out->width);
+        const unsigned char *values[2] = {
+            row->in[0].values +
+                mr_broadcast_index(&row->in[0], out, 2, m) * p.rows * p.inner * out->width,
+            row->in[1].values +
+                mr_broadcast_index(&row->in[1], out, 2, m) * p.inner * p.columns * out->width};
+        unsigned char *to = out->values + m * size * out->width;
+
+        if (size * p.inner < COPY_FROM) {
+            matmuls[out->dtype](&p, values[0], values[1], to);
+        } else {
+            MR_TRY(mr_product_run(&large, out->dtype, values, to, err));
+        }
     }
     return MR_OK;
 }

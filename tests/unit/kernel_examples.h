@@ -296,6 +296,8 @@ static const struct kernel_example kernel_examples[] = {
      "string[] string[] string[]"},
     {"matmul", "float32[2,3] float32[3,4]", "", "float32[2,3] float32[2,3]"},
     {"matmul", "int32[n,2,3] int32[4,3]", "transpose_b=true", "uint8[2,2] uint8[2,2]"},
+    {"matmul", "float32[20,16] float32[16,20]", "", NULL},
+    {"matmul", "float64[16,30] float64[20,16]", "transpose_a=true transpose_b=true", NULL},
     {"matmul", "float64[n,m] float64[n,2]", "transpose_a=true", "float64[3] float64[3]"},
     {"einsum", "float32[3,4] float32[4,n]", "equation=\"ab,bc->ac\"", "float32[3,4] float32[3,4]"},
     {"einsum", "int32[n,3,4] int32[n,2,4]", "equation=\"...ab,...cb->...ac\"",
