@@ -101,20 +101,28 @@ static unsigned char *put(unsigned char *at, uint32_t v, int bytes)
     return at;
 }
 
+static unsigned char *put_mark(unsigned char *at, const char *mark)
+{
+    while (*mark != '\0') {
+        *at++ = (unsigned char)*mark++;
+    }
+    return at;
+}
+
 static unsigned char *put_header(unsigned char *at, uint32_t channels, uint32_t rate, uint32_t data)
 {
-    memcpy(at, "RIFF", 4);
-    at = put(at + 4, data + HEADER_BYTES - 8, 4);
-    memcpy(at, "WAVEfmt ", 8);
-    at = put(at + 8, 16, 4);
+    at = put_mark(at, "RIFF");
+    at = put(at, data + HEADER_BYTES - 8, 4);
+    at = put_mark(at, "WAVEfmt ");
+    at = put(at, 16, 4);
     at = put(at, 1, 2); /* PCM */
     at = put(at, channels, 2);
     at = put(at, rate, 4);
     at = put(at, rate * channels * 2, 4);
     at = put(at, channels * 2, 2);
     at = put(at, 16, 2);
-    memcpy(at, "data", 4);
-    return put(at + 4, data, 4);
+    at = put_mark(at, "data");
+    return put(at, data, 4);
 }
 
 /* Half goes away from zero. NaN is silence. */
