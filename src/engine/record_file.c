@@ -154,6 +154,7 @@ static int inflate_some(struct mr_record_file *f, unsigned char *to, size_t n, s
     int zrc = inflate(&f->z, Z_NO_FLUSH);
     f->at = f->end - f->z.avail_in;
     *got = n - f->z.avail_out;
+    f->full = f->z.avail_out == 0 && zrc == Z_OK;
     if (zrc == Z_STREAM_END) {
         f->member_ended = true;
     } else if (zrc == Z_MEM_ERROR) {
@@ -190,7 +191,7 @@ static int unpack_some(struct mr_record_file *f, unsigned char *to, size_t n, si
                     : "the compressed data is damaged",
             err);
     }
-    if (f->at == f->end && !f->zstd.pending) {
+    if (f->at == f->end && !f->zstd.pending && !f->full) {
         int rc = refill(f, err);
 
         rc = rc == MR_END && f->zstd.have > 0 ? MR_OK : rc; /* that comes first */

@@ -42,6 +42,7 @@ struct mr_record_file {
     size_t plain_end;
     z_stream z;
     bool inflating;
+    bool full; /* the last call of inflate() filled its room: it may hold more */
     struct mr_unzstd zstd;
     bool member_ended; /* of a GZIP file, or a frame: there may be another */
     bool damaged;      /* the compressed data is, from here on */
