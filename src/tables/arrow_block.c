@@ -1,108 +1,11 @@
 #include "tables/arrow_block.h"
 
 #include "base/limits.h"
+#include "tables/arrow_format.h"
 #include "tables/bits.h"
 #include "tables/table.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
-
-/* ---- formats ---- */
-
-enum shape { VALUES, BITS, BYTES32, BYTES64, BYTES_FIXED, LIST32, LIST64, LIST_FIXED, NONE };
-
-struct format {
-    enum shape shape;
-    enum mr_dtype dtype; /* VALUES */
-    int64_t size;        /* BYTES_FIXED, LIST_FIXED */
-};
-
-/* The number behind "w:" and "+w:"; -1: there is none. */
-static int64_t number(const char *s)
-{
-    char *end;
-    long n = strtol(s, &end, 10);
-
-    return *s >= '0' && *s <= '9' && *end == '\0' && n <= INT32_MAX ? n : -1;
-}
-
-static struct format time_format(const char *s)
-{
-    bool narrow = strcmp(s, "tdD") == 0 || strcmp(s, "tts") == 0 || strcmp(s, "ttm") == 0;
-
-    return s[1] == 'i' ? (struct format){.shape = NONE} /* intervals */
-                       : (struct format){VALUES, narrow ? MR_INT32 : MR_INT64, 0};
-}
-
-static struct format list_format(const char *s)
-{
-    if (strcmp(s, "+l") == 0 || strcmp(s, "+L") == 0) {
-        return (struct format){.shape = s[1] == 'l' ? LIST32 : LIST64};
-    }
-    int64_t n = strncmp(s, "+w:", 3) == 0 ? number(s + 3) : -1;
-    return (struct format){.shape = n >= 0 ? LIST_FIXED : NONE, .size = n};
-}
-
-static struct format format_of(const char *s)
-{
-    static const struct {
-        char letter;
-        struct format format;
-    } letters[] = {
-        {'b', {BITS, MR_BOOL, 0}},      {'c', {VALUES, MR_INT8, 0}},
-        {'C', {VALUES, MR_UINT8, 0}},   {'s', {VALUES, MR_INT16, 0}},
-        {'S', {VALUES, MR_UINT16, 0}},  {'i', {VALUES, MR_INT32, 0}},
-        {'I', {VALUES, MR_UINT32, 0}},  {'l', {VALUES, MR_INT64, 0}},
-        {'L', {VALUES, MR_UINT64, 0}},  {'e', {VALUES, MR_FLOAT16, 0}},
-        {'f', {VALUES, MR_FLOAT32, 0}}, {'g', {VALUES, MR_FLOAT64, 0}},
-        {'z', {BYTES32, MR_STRING, 0}}, {'u', {BYTES32, MR_STRING, 0}},
-        {'Z', {BYTES64, MR_STRING, 0}}, {'U', {BYTES64, MR_STRING, 0}},
-    };
-
-    if (s[0] == 't') {
-        return time_format(s);
-    }
-    if (s[0] == '+') {
-        return list_format(s);
-    }
-    if (strncmp(s, "w:", 2) == 0 && number(s + 2) >= 0) {
-        return (struct format){BYTES_FIXED, MR_STRING, number(s + 2)};
-    }
-    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++) {
-        if (s[0] == letters[i].letter && s[1] == '\0') {
-            return letters[i].format;
-        }
-    }
-    return (struct format){.shape = NONE};
-}
-
-static bool is_list(const struct format *f)
-{
-    return f->shape == LIST32 || f->shape == LIST64 || f->shape == LIST_FIXED;
-}
-
-bool mr_arrow_leaf(const struct ArrowSchema *s, struct mr_leaf_spec *ret)
-{
-    struct format f = format_of(s->format);
-    struct format values = f;
-
-    if (is_list(&f)) {
-        const struct ArrowSchema *child = s->children[0];
-
-        values =
-            child->dictionary == NULL ? format_of(child->format) : (struct format){.shape = NONE};
-    } else if (s->dictionary != NULL) {
-        values = format_of(s->dictionary->format);
-    }
-    if (values.shape == NONE || is_list(&values)) {
-        return false;
-    }
-    *ret = (struct mr_leaf_spec){.dtype = (uint8_t)values.dtype, .rank = is_list(&f)};
-    if (is_list(&f)) {
-        ret->dims[0] = f.shape == LIST_FIXED ? f.size : MR_DIM_UNKNOWN;
-    }
-    return true;
-}
 
 /* ---- owning ---- */
 
@@ -263,23 +166,23 @@ struct text {
 /* Strings as offsets and bytes of arrays. */
 struct strings {
     const struct ArrowArray *a;
-    enum shape shape;
-    int64_t size; /* BYTES_FIXED */
+    enum mr_arrow_shape shape;
+    int64_t size; /* MR_SHAPE_BYTES_FIXED */
 };
 
 static struct text string_at(const struct strings *s, int64_t i)
 {
-    const unsigned char *data = s->a->buffers[s->shape == BYTES_FIXED ? 1 : 2];
+    const unsigned char *data = s->a->buffers[s->shape == MR_SHAPE_BYTES_FIXED ? 1 : 2];
     int64_t at = s->a->offset + i;
     int64_t from = at * s->size;
     int64_t to = from + s->size;
 
-    if (s->shape == BYTES32) {
+    if (s->shape == MR_SHAPE_BYTES32) {
         const int32_t *offsets = s->a->buffers[1];
 
         from = offsets[at];
         to = offsets[at + 1];
-    } else if (s->shape == BYTES64) {
+    } else if (s->shape == MR_SHAPE_BYTES64) {
         const int64_t *offsets = s->a->buffers[1];
 
         from = offsets[at];
@@ -371,7 +274,7 @@ static int lend_strings(struct held *h, const struct strings *s, struct range r,
     int64_t first = s->a->offset + r.first;
     const int64_t *wide = s->a->buffers[1];
 
-    if (s->shape == BYTES64 && wide != NULL) {
+    if (s->shape == MR_SHAPE_BYTES64 && wide != NULL) {
         MR_TRY(lend(h, wide + first, (n + 1) * sizeof *wide, &ret->owner[1], err));
         return lend(h, s->a->buffers[2], (size_t)wide[first + r.n], &ret->owner[2], err);
     }
@@ -381,23 +284,24 @@ static int lend_strings(struct held *h, const struct strings *s, struct range r,
     for (size_t i = 0; i <= n; i++) {
         int64_t at = first + (int64_t)i;
 
-        offsets[i] = s->shape == BYTES_FIXED         ? (uint64_t)(at * s->size)
-                     : s->shape == BYTES32 && narrow ? (uint64_t)narrow[at]
-                                                     : 0;
+        offsets[i] = s->shape == MR_SHAPE_BYTES_FIXED         ? (uint64_t)(at * s->size)
+                     : s->shape == MR_SHAPE_BYTES32 && narrow ? (uint64_t)narrow[at]
+                                                              : 0;
     }
-    return lend(h, s->a->buffers[s->shape == BYTES_FIXED ? 1 : 2], offsets[n], &ret->owner[2], err);
+    return lend(h, s->a->buffers[s->shape == MR_SHAPE_BYTES_FIXED ? 1 : 2], offsets[n],
+                &ret->owner[2], err);
 }
 
-static int plain_values(struct held *h, const struct ArrowArray *a, const struct format *f,
+static int plain_values(struct held *h, const struct ArrowArray *a, const struct mr_arrow_format *f,
                         struct range r, const struct mr_column *instead,
                         struct mr_owned_column *ret, mr_error *err)
 {
     const struct strings strings = {a, f->shape, f->size};
 
-    if (f->shape == VALUES) {
+    if (f->shape == MR_SHAPE_VALUES) {
         return values_column(h, a, r, mr_dtype_size(f->dtype), instead, ret, err);
     }
-    if (f->shape == BITS) {
+    if (f->shape == MR_SHAPE_BITS) {
         return bits_column(a, r, instead, ret, err);
     }
     if (validity(a) == NULL) {
@@ -453,8 +357,8 @@ static int dictionary_column(struct held *h, const struct ArrowSchema *schema,
                              const struct nulls *nulls, struct mr_owned_column *ret, mr_error *err)
 {
     const struct ArrowArray *a = &h->array;
-    enum mr_dtype index = format_of(schema->format).dtype;
-    struct format f = format_of(schema->dictionary->format);
+    enum mr_dtype index = mr_arrow_format_of(schema->format).dtype;
+    struct mr_arrow_format f = mr_arrow_format_of(schema->dictionary->format);
     struct mr_owned_column values = {.c = {.dtype = (uint8_t)f.dtype}};
 
     MR_TRY(check_indices(nulls, a, index, err));
@@ -480,23 +384,23 @@ static int dictionary_column(struct held *h, const struct ArrowSchema *schema,
 
 /* ---- lists ---- */
 
-static int64_t list_end(const struct ArrowArray *a, const struct format *f, int64_t i)
+static int64_t list_end(const struct ArrowArray *a, const struct mr_arrow_format *f, int64_t i)
 {
     int64_t at = a->offset + i;
 
-    if (f->shape == LIST_FIXED) {
+    if (f->shape == MR_SHAPE_LIST_FIXED) {
         return at * f->size;
     }
     if (a->buffers[1] == NULL) {
         return 0;
     }
-    return f->shape == LIST32 ? ((const int32_t *)a->buffers[1])[at]
-                              : ((const int64_t *)a->buffers[1])[at];
+    return f->shape == MR_SHAPE_LIST32 ? ((const int32_t *)a->buffers[1])[at]
+                                       : ((const int64_t *)a->buffers[1])[at];
 }
 
 /* A list that is null and has values: it cannot be empty, which null is taken for. */
 static int mark_full_nulls(const struct nulls *nulls, const struct ArrowArray *a,
-                           const struct format *f, mr_error *err)
+                           const struct mr_arrow_format *f, mr_error *err)
 {
     for (int64_t i = 0; validity(a) != NULL && i < a->length; i++) {
         if (is_null(a, i) && list_end(a, f, i) != list_end(a, f, i + 1)) {
@@ -508,7 +412,7 @@ static int mark_full_nulls(const struct nulls *nulls, const struct ArrowArray *a
 
 /* A list has a null in it. */
 static int mark_elements(const struct nulls *nulls, const struct ArrowArray *a,
-                         const struct format *f, mr_error *err)
+                         const struct mr_arrow_format *f, mr_error *err)
 {
     const struct ArrowArray *child = a->children[0];
 
@@ -527,7 +431,7 @@ static int mark_elements(const struct nulls *nulls, const struct ArrowArray *a,
 }
 
 /* Row dims and starts in one buffer. A list that is null is empty. */
-static int list_rows(const struct ArrowArray *a, const struct format *f, int64_t first,
+static int list_rows(const struct ArrowArray *a, const struct mr_arrow_format *f, int64_t first,
                      struct mr_owned_column *ret, mr_error *err)
 {
     size_t n = (size_t)a->length;
@@ -545,19 +449,20 @@ static int list_rows(const struct ArrowArray *a, const struct format *f, int64_t
     return MR_OK;
 }
 
-static int list_column(struct held *h, const struct ArrowSchema *schema, const struct format *f,
-                       const struct nulls *nulls, struct mr_owned_column *ret, mr_error *err)
+static int list_column(struct held *h, const struct ArrowSchema *schema,
+                       const struct mr_arrow_format *f, const struct nulls *nulls,
+                       struct mr_owned_column *ret, mr_error *err)
 {
     const struct ArrowArray *a = &h->array;
-    struct format values = format_of(schema->children[0]->format);
+    struct mr_arrow_format values = mr_arrow_format_of(schema->children[0]->format);
     int64_t first = list_end(a, f, 0);
     struct range r = {first, list_end(a, f, a->length) - first};
 
     MR_TRY(mark_full_nulls(nulls, a, f, err));
     MR_TRY(mark_elements(nulls, a, f, err));
-    ret->c.kind = f->shape == LIST_FIXED ? MR_COLUMN_FIXED : MR_COLUMN_VAR;
+    ret->c.kind = f->shape == MR_SHAPE_LIST_FIXED ? MR_COLUMN_FIXED : MR_COLUMN_VAR;
     ret->c.rank = 1;
-    if (f->shape == LIST_FIXED) {
+    if (f->shape == MR_SHAPE_LIST_FIXED) {
         ret->c.dims[0] = f->size;
     } else {
         MR_TRY(list_rows(a, f, first, ret, err));
@@ -569,7 +474,7 @@ int mr_arrow_column(const struct mr_arrow_want *want, struct ArrowArray *array, 
                     uint32_t mark, struct mr_owned_column *ret, mr_error *err)
 {
     const struct ArrowSchema *schema = want->schema;
-    struct format f = format_of(schema->format);
+    struct mr_arrow_format f = mr_arrow_format_of(schema->format);
     struct mr_leaf_spec leaf = {0};
     struct mr_owned_column column = {0};
     struct held *h = NULL;
@@ -580,7 +485,7 @@ int mr_arrow_column(const struct mr_arrow_want *want, struct ArrowArray *array, 
     column.c.kind = MR_COLUMN_FIXED;
     column.c.dtype = leaf.dtype;
     int rc = mark_nulls(&nulls, &h->array, err);
-    if (rc == MR_OK && is_list(&f)) {
+    if (rc == MR_OK && mr_arrow_is_list(&f)) {
         rc = list_column(h, schema, &f, &nulls, &column, err);
     } else if (rc == MR_OK && schema->dictionary != NULL) {
         rc = dictionary_column(h, schema, &nulls, &column, err);

@@ -23,7 +23,8 @@ struct header {
     int32_t def_size; /* v2 */
     int32_t rep_size;
     bool compressed;
-    bool levels_are_rle;
+    int32_t def_encoding; /* v1; of levels that there are none of, writers say anything */
+    int32_t rep_encoding;
 };
 
 int mr_parquet_pages_begin(struct mr_parquet_pages *p, const struct mr_table_input *in,
@@ -125,8 +126,10 @@ static void page_kind(struct mr_thrift *t, struct header *h, bool v2)
             h->rep_size = mr_thrift_int32(t, &f);
         } else if (v2 && f.id == 7) {
             h->compressed = mr_thrift_bool(t, &f);
-        } else if (!v2 && h->type == DATA_PAGE && (f.id == 3 || f.id == 4)) {
-            h->levels_are_rle = mr_thrift_int32(t, &f) == MR_ENCODING_RLE && h->levels_are_rle;
+        } else if (!v2 && h->type == DATA_PAGE && f.id == 3) {
+            h->def_encoding = mr_thrift_int32(t, &f);
+        } else if (!v2 && h->type == DATA_PAGE && f.id == 4) {
+            h->rep_encoding = mr_thrift_int32(t, &f);
         } else {
             mr_thrift_skip(t, &f);
         }
@@ -137,7 +140,7 @@ static void parse_header(struct mr_thrift *t, struct header *h)
 {
     struct mr_thrift_field f = {0};
 
-    *h = (struct header){.type = -1, .compressed = true, .levels_are_rle = true};
+    *h = (struct header){.type = -1, .compressed = true};
     while (mr_thrift_next(t, &f)) {
         if (f.id == 1) {
             h->type = mr_thrift_int32(t, &f);
@@ -224,7 +227,8 @@ static int page_v1(struct mr_parquet_pages *p, const struct header *h, bool rep,
     if (h->type == DICTIONARY_PAGE) {
         return MR_OK;
     }
-    if ((rep || def) && !h->levels_are_rle) {
+    if ((rep && h->rep_encoding != MR_ENCODING_RLE) ||
+        (def && h->def_encoding != MR_ENCODING_RLE)) {
         return mr_error_set(err, MR_EUNIMPL, "levels in the old encoding (BIT_PACKED)");
     }
     if (rep) {

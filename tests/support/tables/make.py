@@ -1,10 +1,16 @@
-"""Makes the files of this directory; what a-b.parquet holds is in a.json. Needs pyarrow."""
+"""
+Makes the files of this directory; what a-b.parquet holds is in a.json. Needs pyarrow, duckdb, polars
+and fastparquet.
+"""
 
 import json
 import pathlib
 import random
 
+import duckdb
+import fastparquet
 import numpy as np
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -157,6 +163,19 @@ def arrow_kinds():
     )
 
 
+def others():
+    """Files of other writers."""
+    table = example().select(["id", "name", "price"])
+    frame = polars.from_arrow(table)
+    frame.write_parquet(HERE / "others-polars.parquet", row_group_size=4)
+    frame.write_ipc(HERE / "others-polars.arrow", compat_level=polars.CompatLevel.oldest())
+    fastparquet.write(str(HERE / "others-fastparquet.parquet"), table.to_pandas())
+    to = HERE / "others-duckdb.parquet"
+    duckdb.sql(f"copy (select * from frame) to '{to}' (format parquet, parquet_version 'V2')")
+    said = {c: as_json(table[c].combine_chunks()) for c in table.column_names}
+    (HERE / "others.json").write_text(json.dumps(said, separators=(",", ":")) + "\n")
+
+
 def main():
     v2 = {"data_page_version": "2.0"}
     write("types", types(), row_group_size=8, compression="NONE")
@@ -182,6 +201,7 @@ def main():
     arrow("empty", types().select(["int64", "string"]).slice(0, 0))
     arrow("kinds", arrow_kinds())
     arrow("example", example(), rows=4)
+    others()
 
 
 if __name__ == "__main__":
