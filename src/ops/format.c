@@ -4,9 +4,8 @@
 #include "ops/half.h"
 #include "ops/locale.h"
 #include "ops/loops.h"
+#include "ops/number.h"
 #include "ops/rows.h"
-
-#include <stdlib.h>
 
 #define NUMBER_TEXT 64
 
@@ -58,15 +57,20 @@ static int infer_format(struct mr_kernel_infer *it, mr_error *err)
 static int print_float(char text[NUMBER_TEXT], float v)
 {
     int n = snprintf(text, NUMBER_TEXT, "%.6g", (double)v);
+    struct mr_string s = {(const unsigned char *)text, (size_t)n};
+    float back;
 
-    return strtof(text, NULL) == v || v != v ? n : snprintf(text, NUMBER_TEXT, "%.9g", (double)v);
+    return mr_number_f32(s, &back) && back == v ? n
+                                                : snprintf(text, NUMBER_TEXT, "%.9g", (double)v);
 }
 
 static int print_double(char text[NUMBER_TEXT], double v)
 {
     int n = snprintf(text, NUMBER_TEXT, "%.15g", v);
+    struct mr_string s = {(const unsigned char *)text, (size_t)n};
+    double back;
 
-    return strtod(text, NULL) == v || v != v ? n : snprintf(text, NUMBER_TEXT, "%.17g", v);
+    return mr_number_f64(s, &back) && back == v ? n : snprintf(text, NUMBER_TEXT, "%.17g", v);
 }
 
 /* In quotes, as a literal of C; UTF-8 stays as it is. */

@@ -27,8 +27,10 @@ static int infer_join(struct mr_kernel_infer *it, mr_error *err)
     }
     int64_t dims[MR_RANK_MAX] = {MR_DIM_UNKNOWN};
     int rank = 1;
-    for (int d = ids->rank; d < x->rank; d++) {
-        dims[rank++] = x->dims[d];
+    for (int d = 0; d < x->rank; d++) {
+        if (d >= ids->rank) {
+            dims[rank++] = x->dims[d];
+        }
     }
     mr_shape_set(it->out, rank, dims);
     return MR_OK;

@@ -43,6 +43,13 @@ static struct format format_of(struct mr_attrs attrs)
     };
 }
 
+static bool is_flag(const struct mr_attr *fill)
+{
+    char c = *(const char *)fill->bytes;
+
+    return fill->size == 1 && (c == ' ' || c == '+' || c == '-' || c == '0' || c == '#');
+}
+
 static int infer_as_string(struct mr_kernel_infer *it, mr_error *err)
 {
     const struct mr_attr *fill = mr_attr_get(it->attrs, "fill");
@@ -63,8 +70,7 @@ static int infer_as_string(struct mr_kernel_infer *it, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "precision, scientific and shortest are not for %s",
                             mr_dtype_name((mr_dtype)it->in[0].dtype));
     }
-    if (fill != NULL && fill->size > 0 &&
-        (fill->size > 1 || memchr(" +-0#", *(const char *)fill->bytes, 5) == NULL)) {
+    if (fill != NULL && fill->size > 0 && !is_flag(fill)) {
         return mr_error_set(err, MR_EINVAL, "fill '%.*s': wants one of ' ', '+', '-', '0', '#'",
                             (int)MR_MIN(fill->size, 20), (const char *)fill->bytes);
     }

@@ -36,6 +36,7 @@ PURE = {
         r"|(cos|exp|expm1|fmod|log|log1p|pow|roundeven|sin|tan|tanh)f?|__cpu_(model|indicator_init)"
         r"|(acos|acosh|asin|asinh|atan|atan2|atanh|cosh|erf|erfc|hypot|nextafter|sinh|trunc)f?"
         r"|lgammaf?_r"
+        r"|mr_siphash"
         # Encodings and cases of Unicode: tables, and what a call opens it closes.
         r"|(u_errorName|(ucasemap|ucnv|uscript|UCNV)_\w+)_\d+"
         # read_file, the one operator that reads from outside
