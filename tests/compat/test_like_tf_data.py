@@ -393,3 +393,45 @@ def test_what_is_no_integer_is_named(wrong, name):
     """No number is cut off, and no message is int()'s."""
     with pytest.raises((TypeError, ValueError), match=name):
         wrong()
+
+
+# ---- functions ----
+
+
+def spec(function, *arguments):
+    """The shape of what @function makes of tensors, as it is known when it is traced."""
+    return tuple(Dataset.from_tensors(arguments).map(function).element_spec.shape.as_list())
+
+
+def test_of_bounds_that_cross_the_lower_one_counts():
+    assert mr.clip_by_value([1.0, 7.0], 5.0, 0.25).tolist() == [5.0, 5.0]
+    assert mr.clip_by_value([1, 7], 5, 0).tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("arguments", [(-1,), (3, 2), (1.5, 1.0), (2, 3, -1), (0.0, 1.0, -0.5)])
+def test_a_range_never_leads_away_from_its_limit(arguments):
+    with pytest.raises(mr.errors.InvalidArgumentError, match="no range"):
+        mr.range(*arguments)
+    assert mr.range(3, 3).tolist() == mr.range(np.uint8(3), np.uint8(3)).tolist() == []
+
+
+def test_a_mask_of_lengths_below_zero_is_empty():
+    assert mr.sequence_mask([-3, -1]).shape == (2, 0)
+
+
+def test_sizes_that_constants_say_are_known_when_a_function_is_traced():
+    assert spec(lambda x: mr.fill([2, 3], x), 1) == (2, 3)
+    assert spec(lambda x: mr.range(7) + x, 1) == (7,)
+    assert spec(lambda x: mr.range(0.0, 1.0, 0.1) + x, np.float32(1)) == (10,)
+    assert spec(lambda x: mr.sequence_mask(x, 4), [1, 2]) == (2, 4)
+    assert spec(lambda x: mr.repeat(x, 2, axis=0), [1, 2]) == (4,)
+    assert spec(lambda x: mr.repeat(x, 2), [[1, 2]]) == (4,)
+    batches = Dataset.range(3).batch(2).map(lambda x: mr.slice(x, [0], [1]))
+    assert batches.element_spec.shape.as_list() == [1]
+    assert values(batches) == [[0], [2]]
+
+
+def test_what_is_empty_is_not_written_into_a_sequence_example():
+    record = mr.train.SequenceExample(feature_lists=mr.train.FeatureLists())
+    assert record.SerializeToString() == b""
+    assert mr.float32.is_complex is False

@@ -15,7 +15,7 @@ from .._graph.literals import dtype_of, is_literal, to_array
 from .._graph.symbol import Symbol, TensorLike, current_graph, holds_symbols
 from .._graph.tensor import apply, apply1, convert_to_tensor
 from ..dtypes import DTypeLike, as_dtype
-from .constants import convert_to_array, static_shape, zeros
+from .constants import convert_to_array, sized, static_shape, zeros
 
 
 def where(
@@ -492,7 +492,10 @@ def slice(input_: TensorLike, begin: Any, size: Any, name: str | None = None) ->
         return apply1("slice", inputs, same_dtype=False)
     key = tuple(builtins.slice(b, None if s == -1 else b + s) for b, s in zip(dims, sizes))
     tensor: Any = input_ if isinstance(input_, Symbol) else convert_to_tensor(input_)
-    return tensor[key]
+    part = tensor[key]
+    if not isinstance(part, Symbol) or part.shape.rank != len(sizes):
+        return part
+    return sized(part, [d if s == -1 else s for s, d in zip(sizes, part.shape.as_list())])
 
 
 def gather(
