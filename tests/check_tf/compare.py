@@ -71,6 +71,8 @@ def fits(value: Any, spec: Any) -> bool:
         if spec[0] == "dict":
             parts = ((v[1], s[1]) for v, s in parts)  # type: ignore[assignment]
         return len(value) == len(spec) and all(fits(v, s) for v, s in parts)
+    if spec[0] == "DatasetSpec":
+        return bool(value[0] == "dataset")
     if spec[0] != "TensorSpec" or value[0] != "tensor":
         return spec[0].removesuffix("TensorSpec").lower() == value[0]
     _, dtype, shape = spec

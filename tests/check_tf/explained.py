@@ -33,9 +33,36 @@ class Difference:
 
 _LITERAL = "A Python literal takes the tensor's dtype if it fits."
 _KNOWN = "Sizes and cardinalities may be known where TensorFlow leaves them open."
+_UNKNOWN = "A size that TensorFlow finds by computing with constants may be unknown here"
+_EARLY = "Shapes and dtypes that do not fit raise"
+_LEFT_OUT = "`Dataset.take`, `Dataset.skip`, `Dataset.shard`"
 
 TABLE: list[tuple[str, str]] = [
     (r"^\S+ \(more is known\)", _KNOWN),
+    (r"^sparse\.\w+ \(less is known\)", _UNKNOWN),
+    (r"^ragged\.boolean_mask \(less is known\)", _UNKNOWN),
+    (r"^RaggedTensor \(less is known\)", _UNKNOWN),
+    (
+        r"^(Dataset|experimental)\.\w+ \(less is known\).*(sparse_batch\(|sparse\.from_dense)",
+        _UNKNOWN,
+    ),
+    (r"^strings\.split \(less is known\)", _UNKNOWN),
+    (r"^repeat \(less is known\).*lambda a, b:", _UNKNOWN),
+    (r"^tile \(less is known\) \[unknown\].*\[.*0.*\]\)\) =>", _UNKNOWN),
+    (r"^image\.resize \(less is known\).*preserve_aspect_ratio=True", _UNKNOWN),
+    (r"^pipeline \(less is known\).*ragged_batch\(.*ragged_batch\(", _UNKNOWN),
+    (r"^pipeline \(less is known\).*m\.shape\(", _UNKNOWN),
+    (r"_batch\(\d+, \[.* => refuses \(ValueError: sparse_batch: elements of shape", _EARLY),
+    (r"^\w+\.decode_and_crop_jpeg \(differs\)(?!.* => refuses)", "`image.decode_and_crop_jpeg`"),
+    (r"^pipeline .*\.(skip|shard|take)\((?!.* => .*refuses.*\|).* \| .*refuses", _LEFT_OUT),
+    (r"^fill .* => refuses .*the length of dims must be known", "| `fill`, `squeeze` |"),
+    (r"^squeeze .* => refuses .*has an unknown size: name the axes", "| `fill`, `squeeze` |"),
+    (r"unique .* => refuses .*unique: elements must be scalars", "`Dataset.unique`"),
+    (r"^as_dtype .*m\.as_dtype\(int\)", "| `as_dtype` |"),
+    (r"^TensorShape .* => refuses \(AttributeError: 'TensorShape' object", "| `TensorShape` |"),
+    (r"^SparseTensorSpec .* => refuses .*needs a shape of known rank", "| `SparseTensorSpec` |"),
+    (r"decode_bmp .*channels=4.* => .*channels is 4, it must be", "`io.decode_bmp`"),
+    (r"extract_jpeg_shape .*\(png\(", "`io.extract_jpeg_shape`"),
     # The literal comes first: TensorFlow makes an int32 or a float32 of it.
     (r"^\S+ \(differs\) \[\w+\] .*lambda a: m\.[\w.]+\(-?[\d.e]+, a\)", _LITERAL),
     (r" => refuses \(TypeError: the literal \S+ does not fit (u?int|float)\d+ ", _LITERAL),

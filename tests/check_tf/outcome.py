@@ -63,6 +63,8 @@ def common(value: Any) -> Any:
         return ("dict", *((key, common(value[key])) for key in sorted(value)))
     if isinstance(value, (tuple, list)):
         return ("sequence", *(common(v) for v in value))
+    if kind == "Dimension":
+        return ("python", value.value)
     if isinstance(value, type):
         return ("class", value.__name__)
     raise TypeError(f"no common form for {kind}")
@@ -85,7 +87,7 @@ def spec(value: Any) -> Any:
     if kind == "SparseTensorSpec":
         return (kind, value.dtype.name, _dims(value.shape))
     if kind == "DatasetSpec":
-        return (kind, spec(value._element_spec))
+        return (kind, spec(value.element_spec))
     if kind == "TensorSpec":
         return (kind, value.dtype.name, _dims(value.shape))
     if kind == "NoneTensorSpec" or value is None:

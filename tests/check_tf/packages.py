@@ -69,4 +69,8 @@ def quick(ds: Any) -> Any:
 
 def as_argument(names: dict[str, Any], value: Any) -> Any:
     """An array as what operators take: a tensor, where there are tensors with values."""
-    return tf.constant(value) if names is THEIRS and isinstance(value, np.ndarray) else value
+    return (
+        tf.constant(value)
+        if names is THEIRS and isinstance(value, (np.ndarray, np.generic))
+        else value
+    )

@@ -435,3 +435,51 @@ def test_what_is_empty_is_not_written_into_a_sequence_example():
     record = mr.train.SequenceExample(feature_lists=mr.train.FeatureLists())
     assert record.SerializeToString() == b""
     assert mr.float32.is_complex is False
+
+
+def test_what_python_calls_a_float_has_the_dtype_of_literals():
+    assert mr.as_dtype(float) is mr.float32 and mr.as_dtype(int) is mr.int64
+    assert mr.string.as_numpy_dtype is object
+
+
+def test_an_axis_without_places_is_no_tensor():
+    assert mr.unstack(np.zeros([2, 0]), axis=1) == mr.unstack(np.zeros([0])) == []
+    with pytest.raises(mr.errors.InvalidArgumentError, match="size 0"):
+        mr.unstack(np.zeros([0]), 2)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float64])
+def test_a_standardized_image_is_float32(dtype):
+    image = np.arange(12, dtype=dtype).reshape(2, 2, 3)
+    assert mr.image.per_image_standardization(image).dtype == np.float32
+
+
+def test_the_size_of_a_window_of_a_jpeg_is_known_when_a_function_is_traced():
+    jpeg = mr.io.encode_jpeg(np.zeros([9, 9, 3], np.uint8))
+    assert spec(lambda x: mr.io.decode_and_crop_jpeg(x, [1, 2, 3, 4], 3), jpeg) == (3, 4, 3)
+
+
+# ---- what differs ----
+
+
+def test_what_tensorflow_finds_out_later_is_an_error_at_once():
+    batches = Dataset.from_tensors([5]).unbatch().batch(2)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="name the axes"):
+        batches.map(mr.squeeze)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="length of dims"):
+        batches.map(lambda x: mr.fill(x, 1))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="scalars"):
+        batches.unique()
+    with pytest.raises(ValueError, match="known rank"):
+        mr.SparseTensorSpec(None, mr.int32)
+    assert not hasattr(mr.TensorShape([2]), "merge_with")
+
+
+def test_shapes_of_other_images_and_fourth_channels():
+    image = np.zeros([2, 3, 3], np.uint8)
+    assert mr.io.extract_jpeg_shape(mr.io.encode_png(image)).tolist() == [2, 3, 3]
+    bmp = b"BM" + b"".join(n.to_bytes(4, "little") for n in (70, 0, 54, 40, 3, 2))
+    bmp += b"\x01\0\x18\0" + bytes(24) + bytes(24)
+    assert mr.io.decode_bmp(bmp).shape == (2, 3, 3)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="channels is 4"):
+        mr.io.decode_bmp(bmp, channels=4)

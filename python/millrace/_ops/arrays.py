@@ -365,7 +365,11 @@ def unstack(
     >>> mr.unstack([[1, 2], [3, 4]])
     [array([1, 2], dtype=int32), array([3, 4], dtype=int32)]
     """
-    results = apply("unstack", [value], AttrTable().int("axis", axis))
+    tensor = convert_to_tensor(value)
+    dims = tuple(tensor.shape)
+    if -len(dims) <= axis < len(dims) and dims[axis] == 0 and not num:
+        return []
+    results = apply("unstack", [tensor], AttrTable().int("axis", axis))
     if num is not None and num != len(results):
         raise ValueError(f"unstack: num is {num}, the axis has {len(results)}")
     return results

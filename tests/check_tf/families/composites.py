@@ -76,7 +76,6 @@ def rows(r: random.Random, name: str) -> Call:
             "x[1:]",
             "x + x",
             "x.to_sparse()",
-            "m.expand_dims(x, 0)",
         )
     )
     return ragged(r, body, ("int32", "float32", "int64"))
