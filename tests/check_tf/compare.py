@@ -73,6 +73,8 @@ def fits(value: Any, spec: Any) -> bool:
         return len(value) == len(spec) and all(fits(v, s) for v, s in parts)
     if spec[0] == "DatasetSpec":
         return bool(value[0] == "dataset")
+    if spec[0] == "RaggedTensorSpec" and spec[3] == 0:
+        return bool(value[0] == "tensor")  # a row of a ragged tensor
     if spec[0] != "TensorSpec" or value[0] != "tensor":
         return spec[0].removesuffix("TensorSpec").lower() == value[0]
     _, dtype, shape = spec

@@ -421,6 +421,7 @@ def test_a_mask_of_lengths_below_zero_is_empty():
 
 def test_sizes_that_constants_say_are_known_when_a_function_is_traced():
     assert spec(lambda x: mr.fill([2, 3], x), 1) == (2, 3)
+    assert spec(lambda x: mr.fill([], x), 1) == ()
     assert spec(lambda x: mr.range(7) + x, 1) == (7,)
     assert spec(lambda x: mr.range(0.0, 1.0, 0.1) + x, np.float32(1)) == (10,)
     assert spec(lambda x: mr.sequence_mask(x, 4), [1, 2]) == (2, 4)
@@ -459,6 +460,16 @@ def test_the_size_of_a_window_of_a_jpeg_is_known_when_a_function_is_traced():
     assert spec(lambda x: mr.io.decode_and_crop_jpeg(x, [1, 2, 3, 4], 3), jpeg) == (3, 4, 3)
 
 
+def test_a_tensor_alone_is_joined_along_any_axis():
+    assert mr.concat([[1, 2]], axis=1).tolist() == [1, 2]
+
+
+def test_lists_that_hold_nothing_are_as_deep_as_somebody_says():
+    assert mr.ragged.constant([], ragged_rank=1).row_splits.tolist() == [0]
+    rows = mr.ragged.constant([[], []], ragged_rank=2)
+    assert [s.tolist() for s in rows.nested_row_splits] == [[0, 0, 0], [0]]
+
+
 # ---- what differs ----
 
 
@@ -472,6 +483,10 @@ def test_what_tensorflow_finds_out_later_is_an_error_at_once():
         batches.unique()
     with pytest.raises(ValueError, match="known rank"):
         mr.SparseTensorSpec(None, mr.int32)
+    with pytest.raises(ValueError, match="row shape is known"):
+        batches.sparse_batch(2, [None])
+    with pytest.raises(mr.errors.InvalidArgumentError, match="out of range"):
+        mr.gather(np.zeros([2, 0]), [2])
     assert not hasattr(mr.TensorShape([2]), "merge_with")
 
 

@@ -304,6 +304,8 @@ def concat(values: Sequence[TensorLike], axis: int, name: str = "concat") -> Any
     for value in values:
         if is_composite(value):
             return value._concat(values, axis)
+    if len(values) == 1:
+        return convert_to_tensor(values[0])  # whatever the axis
     return apply1("concat", list(values), AttrTable().int("axis", axis))
 
 

@@ -213,9 +213,11 @@ def fill(dims: TensorLike, value: TensorLike, name: str | None = None) -> Any:
     array([[7, 7],
            [7, 7]], dtype=int32)
     """
-    filled = apply1("fill", [dims, value], same_dtype=False)
     known = static_shape(dims)
-    return filled if known is None else sized(filled, known)
+    if known is None:
+        return apply1("fill", [dims, value], same_dtype=False)
+    shape = np.array(known, np.int64)  # also that of a scalar, []
+    return sized(apply1("fill", [shape, value], same_dtype=False), known)
 
 
 def zeros(shape: Any, dtype: DTypeLike = "float32", name: str | None = None) -> Any:

@@ -167,7 +167,7 @@ def repeat(
         return result
     dims = tensor.shape.as_list()
     size = dims[axis]
-    dims[axis] = None if size is None else size * int(repeats)
+    dims[axis] = 0 if repeats == 0 else None if size is None else size * int(repeats)
     return sized(result, dims)
 
 
