@@ -304,9 +304,10 @@ def concat(values: Sequence[TensorLike], axis: int, name: str = "concat") -> Any
     for value in values:
         if is_composite(value):
             return value._concat(values, axis)
+    attrs = AttrTable().int("axis", axis)
     if len(values) == 1:
         return convert_to_tensor(values[0])  # whatever the axis
-    return apply1("concat", list(values), AttrTable().int("axis", axis))
+    return apply1("concat", list(values), attrs)
 
 
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
