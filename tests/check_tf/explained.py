@@ -34,6 +34,7 @@ class Difference:
 _LITERAL = "A Python literal takes the tensor's dtype if it fits."
 _KNOWN = "Sizes and cardinalities may be known where TensorFlow leaves them open."
 _UNKNOWN = "A size that TensorFlow finds by computing with constants may be unknown here"
+_DTYPES = "Some operators take dtypes for which TensorFlow has no kernel"
 _EARLY = "Shapes and dtypes that do not fit raise"
 _LEFT_OUT = "`Dataset.take`, `Dataset.skip`, `Dataset.shard`"
 
@@ -65,6 +66,7 @@ TABLE: list[tuple[str, str]] = [
     (r"^SparseTensorSpec .* => refuses .*needs a shape of known rank", "| `SparseTensorSpec` |"),
     (r"decode_bmp .*channels=4.* => .*channels is 4, it must be", "`io.decode_bmp`"),
     (r"extract_jpeg_shape .*\(png\(", "`io.extract_jpeg_shape`"),
+    (r" \| .*refuses .* not in (the )?list of allowed values(?!.* => .*refuses.* \|)", _DTYPES),
     # The literal comes first: TensorFlow makes an int32 or a float32 of it.
     (r"^\S+ \(differs\) \[\w+\] .*lambda a: m\.[\w.]+\(-?[\d.e]+, a\)", _LITERAL),
     (r" => refuses \(TypeError: the literal \S+ does not fit (u?int|float)\d+ ", _LITERAL),
