@@ -61,6 +61,17 @@ TABLE: list[tuple[str, str]] = [
     (r"^fill .* => refuses .*the length of dims must be known", "| `fill`, `squeeze` |"),
     (r"^squeeze .* => refuses .*has an unknown size: name the axes", "| `fill`, `squeeze` |"),
     (r"unique .* => refuses .*unique: elements must be scalars", "`Dataset.unique`"),
+    (
+        r"^linalg\.(cross|trace|tensor_diag\w*) .* => refuses .*(known|not shape)",
+        "`linalg.cross`, `linalg.trace`",
+    ),
+    (r"^linalg\.trace \(less is known\)", _UNKNOWN),
+    (
+        r"^parallel_stack .* not compatible with eager execution",
+        "Outside functions, operators compute at once",
+    ),
+    (r"^histogram_fixed_width\w* .* \| .*refuses .*(double|float64)", _LITERAL),
+    (r" \| .*refuses .*Could not find device for node(?!.* => .*refuses.* \|)", _DTYPES),
     (r"^as_dtype .*m\.as_dtype\(int\)", "| `as_dtype` |"),
     (r"^TensorShape .* => refuses \(AttributeError: 'TensorShape' object", "| `TensorShape` |"),
     (r"^SparseTensorSpec .* => refuses .*needs a shape of known rank", "| `SparseTensorSpec` |"),

@@ -423,6 +423,7 @@ def test_sizes_that_constants_say_are_known_when_a_function_is_traced():
     assert spec(lambda x: mr.fill([2, 3], x), 1) == (2, 3)
     assert spec(lambda x: mr.fill([], x), 1) == ()
     assert spec(lambda x: mr.range(7) + x, 1) == (7,)
+    assert spec(lambda x: mr.reverse_sequence(x, [1, 2], 1), [[1, 2], [3, 4]]) == (2, 2)
     assert spec(lambda x: mr.range(0.0, 1.0, 0.1) + x, np.float32(1)) == (10,)
     assert spec(lambda x: mr.sequence_mask(x, 4), [1, 2]) == (2, 4)
     assert spec(lambda x: mr.repeat(x, 2, axis=0), [1, 2]) == (4,)
@@ -483,6 +484,14 @@ def test_what_tensorflow_finds_out_later_is_an_error_at_once():
         batches.unique()
     with pytest.raises(ValueError, match="known rank"):
         mr.SparseTensorSpec(None, mr.int32)
+    with pytest.raises(ValueError, match="known shape"):
+        batches.map(mr.linalg.tensor_diag)
+    with pytest.raises(ValueError, match="three numbers"):
+        batches.map(lambda x: mr.linalg.cross(x, x))
+    with pytest.raises(ValueError, match="known size"):
+        batches.batch(2).map(mr.linalg.trace)
+    with pytest.raises(ValueError, match="known shape"):
+        batches.batch(2).map(mr.linalg.tensor_diag_part)
     with pytest.raises(ValueError, match="row shape is known"):
         batches.sparse_batch(2, [None])
     with pytest.raises(mr.errors.InvalidArgumentError, match="out of range"):

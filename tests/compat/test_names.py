@@ -164,7 +164,7 @@ def test_every_listed_difference_is_a_name_or_a_topic_of_the_file():
         ("experimental.snapshot", "TFRecordWriter"),
         ("io.gfile", "Python's own files"),
         ("GradientTape", "framework that trains"),
-        ("nn.conv2d", "the model's"),
+        ("nn.nce_loss", "the model's"),
         ("train.Exampel", "Example"),
         ("service.experimental", "mr.service"),
         ("data", "mr itself"),
