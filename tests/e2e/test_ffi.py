@@ -14,16 +14,7 @@ INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "src" / "include"
 # <millrace/version.h> is made by the build, whose library this is.
 BUILT = pathlib.Path(_ffi.library_path).resolve().parents[1] / "include"
 PATHS = [f"-I{INCLUDE}", f"-I{BUILT}"]
-HEADERS = [
-    "base.h",
-    "spec.h",
-    "block.h",
-    "tfrecord.h",
-    "table.h",
-    "dataset.h",
-    "iterator.h",
-    "service.h",
-]
+HEADERS = ["base.h", "spec.h", "block.h", "tfrecord.h", "table.h", "dataset.h", "iterator.h", "service.h"]
 INCLUDES = "".join(f"#include <millrace/{h}>\n" for h in HEADERS)
 
 pytestmark = pytest.mark.skipif(

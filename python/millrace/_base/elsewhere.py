@@ -57,13 +57,6 @@ FAMILIES: dict[str, list[tuple[str, str]]] = {
         ("what graphs do not allow raises TypeError", "OperatorNotAllowedInGraphError"),
     ],
     "math": [(_BEHIND, "special")],
-    "strings": [
-        (
-            _BEHIND,
-            "unicode_decode unicode_decode_with_offsets unicode_encode unicode_script"
-            " unicode_split_with_offsets unicode_transcode unsorted_segment_join",
-        )
-    ],
     "io": [("use Python's own files", "gfile")],
     "linalg": [
         (

@@ -131,9 +131,7 @@ _MISSING = {
         "keras": "models are not its business: feed them with the elements of a dataset",
     },
     "experimental": {"save": _stored, "load": _stored, "snapshot": _stored},
-    "lookup": {
-        "StaticTensorTable": "use mr.lookup.StaticHashTable",
-    },
+    "lookup": {"StaticTensorTable": "use mr.lookup.StaticHashTable"},
     "service": {"experimental": "its names are in mr.service"},
     "train": {
         "SequenceExample": "write an Example whose features are as long as the sequence",
