@@ -101,6 +101,10 @@ def _same_array(ours: np.ndarray, theirs: np.ndarray, slack: float) -> bool:
         return False
     if ours.dtype.kind in "OSU":
         return [_bytes(a) for a in ours.flat] == [_bytes(b) for b in theirs.flat]
+    if ours.dtype.kind == "c" and theirs.dtype.kind == "c":
+        return _same_array(ours.real, theirs.real, slack) and _same_array(
+            ours.imag, theirs.imag, slack
+        )
     if ours.dtype.name not in RELATIVE:
         if not slack:
             return bool(np.array_equal(ours, theirs))

@@ -100,7 +100,7 @@ def dataset_spec(r: random.Random, name: str) -> Call:
 
 
 cover(
-    "bool double float16 float32 float64 half int16 int32 int64 int8 string uint16 uint32 uint64"
+    "complex64 complex128 bool double float16 float32 float64 half int16 int32 int64 int8 string uint16 uint32 uint64"
     " uint8",
     dtype,
 )
