@@ -5,16 +5,18 @@ JOBS    ?= $(shell nproc)
 MINUTES ?= 2
 PARTS   ?= 1
 SEEDS   ?= 10000
+CALLS   ?= 20
+PIPELINES ?= 300
 
 DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check check-frameworks demo demo-sharing demo-rounds install asan tsan sim mutants torture soak lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
+.PHONY: help deps build check check-frameworks check-tf demo demo-sharing demo-rounds install asan tsan sim mutants torture soak lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture and soak, SEEDS ($(SEEDS)), SEED, BUG and HOURS of sim, RULE of mutants, SINCE of lint"
+	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture and soak, SEEDS ($(SEEDS)), CALLS ($(CALLS)), PIPELINES ($(PIPELINES)), SEED and NAMES of check-tf, SEED, BUG and HOURS of sim, RULE of mutants, SINCE of lint"
 
 deps: ## install what is missing (Debian 12; as root, or say the command)
 	@scripts/deps.sh
@@ -27,6 +29,12 @@ check: deps ## build with every warning an error, run all tests, count them
 	cmake --preset dev
 	cmake --build --preset dev -j $(JOBS)
 	@scripts/check.sh $(DEV)
+
+check-tf: build ## the package beside TensorFlow itself, in a virtual environment: CALLS=20 of each name, PIPELINES=300 random ones, SEED=n (downloads TensorFlow)
+	@PEERS=1 scripts/deps.sh
+	@test -x build/tf/bin/python || $(PYTHON) -m venv build/tf
+	@build/tf/bin/pip -q install tensorflow-cpu==2.16.2
+	@scripts/with-build.sh $(RELEASE) build/tf/bin/python tests/check_tf/main.py --jobs $(JOBS) --calls $(CALLS) --pipelines $(PIPELINES) --seed $(or $(SEED),1) $(if $(FIRST),--first $(FIRST)) $(if $(NAMES),--names $(NAMES))
 
 demo: build ## two trainers, three dispatchers, two workers, one of them killed (about a minute)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) examples/digits/demo.py

@@ -2,6 +2,13 @@
 
 from ._base.hints import missing_name as _missing_name
 from ._ops.absent import (
+    disable_check_numerics as disable_check_numerics,
+    enable_check_numerics as enable_check_numerics,
+    disable_traceback_filtering as disable_traceback_filtering,
+    enable_traceback_filtering as enable_traceback_filtering,
+    is_traceback_filtering_enabled as is_traceback_filtering_enabled,
+    get_log_device_placement as get_log_device_placement,
+    set_log_device_placement as set_log_device_placement,
     assert_proper_iterable as assert_proper_iterable,
     assert_same_float_dtype as assert_same_float_dtype,
     assert_shapes as assert_shapes,

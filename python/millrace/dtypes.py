@@ -64,8 +64,10 @@ class DType:
         self.kind = kind
 
     @property
-    def as_numpy_dtype(self) -> type[np.generic]:
-        """NumPy's scalar type; TypeError for bfloat16 without the module ml_dtypes."""
+    def as_numpy_dtype(self) -> type[Any]:
+        """NumPy's scalar type, `object` for strings; TypeError for bfloat16 without ml_dtypes."""
+        if self.kind == "s":
+            return object
         found: type[np.generic] = self.numpy_dtype().type
         return found
 
@@ -242,6 +244,8 @@ def as_dtype(value: Any) -> DType:
         return _BY_NAME[value]
     if value is bytes or value is str:
         return string
+    if value is builtins.float:
+        return float32  # as Python's floats become; NumPy has float64
     if value is None:
         raise TypeError("None is not a dtype")
     try:

@@ -529,10 +529,9 @@ class SequenceExample(_Message):
         self.feature_lists = feature_lists if feature_lists is not None else FeatureLists()
 
     def _bytes(self) -> bytes:
-        return bytes(
-            field(1, self.context.SerializeToString())
-            + field(2, self.feature_lists.SerializeToString())
-        )
+        parts = ((1, self.context), (2, self.feature_lists))  # what is empty was perhaps never set
+        fields = ((number, part.SerializeToString()) for number, part in parts)
+        return b"".join(field(number, content) for number, content in fields if content)
 
     def _merge(self, data: bytes) -> None:
         for number, _, value in _fields(data):

@@ -80,10 +80,10 @@ MR_ELEMENTWISE(select, 3, 0, 0, .infer = infer_select, .loop = select_loop);
             const N v = LD(N, x[i * step[0]]);                                                     \
             const N a = LD(N, low[i * step[1]]);                                                   \
             const N b = LD(N, high[i * step[2]]);                                                  \
-            const N raised = v > a || v != v ? v : a;                                              \
-            const N held = raised < b || raised != raised ? raised : b;                            \
+            const N held = v < b || v != v ? v : b;                                                \
+            const N raised = held > a || held != held ? held : a;                                  \
                                                                                                    \
-            z[i] = ST(S, held);                                                                    \
+            z[i] = ST(S, raised); /* Where the bounds cross, the lower one counts. */              \
         }                                                                                          \
         return n;                                                                                  \
     }

@@ -59,10 +59,13 @@ static int infer_range(struct mr_kernel_infer *it, mr_error *err)
             return mr_error_set(err, MR_EINVAL, "a delta of 0");                                   \
         }                                                                                          \
         bool up = delta > 0;                                                                       \
+        if (up ? start > limit : start < limit) {                                                  \
+            return mr_error_set(err, MR_EINVAL, "no range: the limit lies before the start");      \
+        }                                                                                          \
         uint64_t span =                                                                            \
             up ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;            \
         uint64_t step = up ? (uint64_t)delta : 0 - (uint64_t)delta;                                \
-        *ret = (up ? start >= limit : start <= limit) ? 0 : (span - 1) / step + 1;                 \
+        *ret = span == 0 ? 0 : (span - 1) / step + 1;                                              \
         return MR_OK;                                                                              \
     }
 #define FLOAT_STEPS(tag, dtype, S, W, N, LD, ST, ...)                                              \
@@ -75,11 +78,12 @@ static int infer_range(struct mr_kernel_infer *it, mr_error *err)
         double limit = (double)LD(N, x[1]);                                                        \
         double delta = (double)LD(N, x[2]);                                                        \
         double steps = ceil((limit - start) / delta);                                              \
-        if (delta == 0 || steps != steps || steps > 0x1p62) {                                      \
+        if (delta == 0 || steps != steps || steps > 0x1p62 ||                                      \
+            (delta > 0 ? start > limit : start < limit)) {                                         \
             return mr_error_set(err, MR_EINVAL, "no range from %g to %g by %g", start, limit,      \
                                 delta);                                                            \
         }                                                                                          \
-        *ret = steps > 0 ? (uint64_t)steps : 0;                                                    \
+        *ret = (uint64_t)steps;                                                                    \
         return MR_OK;                                                                              \
     }
 

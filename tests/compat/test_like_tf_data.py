@@ -393,3 +393,117 @@ def test_what_is_no_integer_is_named(wrong, name):
     """No number is cut off, and no message is int()'s."""
     with pytest.raises((TypeError, ValueError), match=name):
         wrong()
+
+
+# ---- functions ----
+
+
+def spec(function, *arguments):
+    """The shape of what @function makes of tensors, as it is known when it is traced."""
+    return tuple(Dataset.from_tensors(arguments).map(function).element_spec.shape.as_list())
+
+
+def test_of_bounds_that_cross_the_lower_one_counts():
+    assert mr.clip_by_value([1.0, 7.0], 5.0, 0.25).tolist() == [5.0, 5.0]
+    assert mr.clip_by_value([1, 7], 5, 0).tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("arguments", [(-1,), (3, 2), (1.5, 1.0), (2, 3, -1), (0.0, 1.0, -0.5)])
+def test_a_range_never_leads_away_from_its_limit(arguments):
+    with pytest.raises(mr.errors.InvalidArgumentError, match="no range"):
+        mr.range(*arguments)
+    assert mr.range(3, 3).tolist() == mr.range(np.uint8(3), np.uint8(3)).tolist() == []
+
+
+def test_a_mask_of_lengths_below_zero_is_empty():
+    assert mr.sequence_mask([-3, -1]).shape == (2, 0)
+
+
+def test_sizes_that_constants_say_are_known_when_a_function_is_traced():
+    assert spec(lambda x: mr.fill([2, 3], x), 1) == (2, 3)
+    assert spec(lambda x: mr.fill([], x), 1) == ()
+    assert spec(lambda x: mr.range(7) + x, 1) == (7,)
+    assert spec(lambda x: mr.reverse_sequence(x, [1, 2], 1), [[1, 2], [3, 4]]) == (2, 2)
+    assert spec(lambda x: mr.range(0.0, 1.0, 0.1) + x, np.float32(1)) == (10,)
+    assert spec(lambda x: mr.sequence_mask(x, 4), [1, 2]) == (2, 4)
+    assert spec(lambda x: mr.repeat(x, 2, axis=0), [1, 2]) == (4,)
+    assert spec(lambda x: mr.repeat(x, 2), [[1, 2]]) == (4,)
+    batches = Dataset.range(3).batch(2).map(lambda x: mr.slice(x, [0], [1]))
+    assert batches.element_spec.shape.as_list() == [1]
+    assert values(batches) == [[0], [2]]
+
+
+def test_what_is_empty_is_not_written_into_a_sequence_example():
+    record = mr.train.SequenceExample(feature_lists=mr.train.FeatureLists())
+    assert record.SerializeToString() == b""
+    assert mr.float32.is_complex is False
+
+
+def test_what_python_calls_a_float_has_the_dtype_of_literals():
+    assert mr.as_dtype(float) is mr.float32 and mr.as_dtype(int) is mr.int64
+    assert mr.string.as_numpy_dtype is object
+
+
+def test_an_axis_without_places_is_no_tensor():
+    assert mr.unstack(np.zeros([2, 0]), axis=1) == mr.unstack(np.zeros([0])) == []
+    with pytest.raises(mr.errors.InvalidArgumentError, match="size 0"):
+        mr.unstack(np.zeros([0]), 2)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float64])
+def test_a_standardized_image_is_float32(dtype):
+    image = np.arange(12, dtype=dtype).reshape(2, 2, 3)
+    assert mr.image.per_image_standardization(image).dtype == np.float32
+
+
+def test_the_size_of_a_window_of_a_jpeg_is_known_when_a_function_is_traced():
+    jpeg = mr.io.encode_jpeg(np.zeros([9, 9, 3], np.uint8))
+    assert spec(lambda x: mr.io.decode_and_crop_jpeg(x, [1, 2, 3, 4], 3), jpeg) == (3, 4, 3)
+
+
+def test_a_tensor_alone_is_joined_along_any_axis():
+    assert mr.concat([[1, 2]], axis=1).tolist() == [1, 2]
+
+
+def test_lists_that_hold_nothing_are_as_deep_as_somebody_says():
+    assert mr.ragged.constant([], ragged_rank=1).row_splits.tolist() == [0]
+    rows = mr.ragged.constant([[], []], ragged_rank=2)
+    assert [s.tolist() for s in rows.nested_row_splits] == [[0, 0, 0], [0]]
+
+
+# ---- what differs ----
+
+
+def test_what_tensorflow_finds_out_later_is_an_error_at_once():
+    batches = Dataset.from_tensors([5]).unbatch().batch(2)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="name the axes"):
+        batches.map(mr.squeeze)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="length of dims"):
+        batches.map(lambda x: mr.fill(x, 1))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="scalars"):
+        batches.unique()
+    with pytest.raises(ValueError, match="known rank"):
+        mr.SparseTensorSpec(None, mr.int32)
+    with pytest.raises(ValueError, match="known shape"):
+        batches.map(mr.linalg.tensor_diag)
+    with pytest.raises(ValueError, match="three numbers"):
+        batches.map(lambda x: mr.linalg.cross(x, x))
+    with pytest.raises(ValueError, match="known size"):
+        batches.batch(2).map(mr.linalg.trace)
+    with pytest.raises(ValueError, match="known shape"):
+        batches.batch(2).map(mr.linalg.tensor_diag_part)
+    with pytest.raises(ValueError, match="row shape is known"):
+        batches.sparse_batch(2, [None])
+    with pytest.raises(mr.errors.InvalidArgumentError, match="out of range"):
+        mr.gather(np.zeros([2, 0]), [2])
+    assert not hasattr(mr.TensorShape([2]), "merge_with")
+
+
+def test_shapes_of_other_images_and_fourth_channels():
+    image = np.zeros([2, 3, 3], np.uint8)
+    assert mr.io.extract_jpeg_shape(mr.io.encode_png(image)).tolist() == [2, 3, 3]
+    bmp = b"BM" + b"".join(n.to_bytes(4, "little") for n in (70, 0, 54, 40, 3, 2))
+    bmp += b"\x01\0\x18\0" + bytes(24) + bytes(24)
+    assert mr.io.decode_bmp(bmp).shape == (2, 3, 3)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="channels is 4"):
+        mr.io.decode_bmp(bmp, channels=4)

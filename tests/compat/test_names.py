@@ -162,6 +162,9 @@ def test_every_listed_difference_is_a_name_or_a_topic_of_the_file():
     "name,hint",
     [
         ("io.parse_tensor", "decode_raw"),
+        ("io.gfile", "Python's own files"),
+        ("GradientTape", "framework that trains"),
+        ("nn.nce_loss", "the model's"),
         ("train.Exampel", "Example"),
         ("service.experimental", "mr.service"),
         ("data", "mr itself"),
@@ -184,3 +187,30 @@ def test_names_that_are_missing_say_what_is_there(name, hint):
 def test_a_name_that_nothing_resembles():
     with pytest.raises(AttributeError, match="'no_such_name'$"):
         mr.no_such_name
+
+
+def names_of_tensorflow():
+    """(module, name) of the public names that TensorFlow has; tests/check_tf/walk.py makes the list."""
+    module = None
+    for line in (HERE / "tensorflow_names.txt").read_text().splitlines():
+        if line.startswith("["):
+            module = line[1:-1]
+        elif not line.startswith("#"):
+            yield from ((module, name) for name in line.split())
+
+
+def test_every_name_of_tensorflow_is_here_or_the_error_says_what_to_use():
+    bare = []
+    for module, name in names_of_tensorflow():
+        if f"{module}.{name}" in ENTRIES:
+            continue
+        owner = mr
+        for part in module.split(".")[1:]:
+            owner = getattr(owner, part, None)  # a module that is not here says so itself
+        if owner is None or inspect.ismodule(getattr(owner, name, None)):
+            continue
+        with pytest.raises(AttributeError) as info:
+            getattr(owner, name)
+        if str(info.value).endswith(f"{name!r}"):
+            bare.append(f"{module}.{name}")
+    assert bare == []

@@ -291,7 +291,7 @@ static const struct kernel_example kernel_examples[] = {
     {"argmin", "bfloat16[5]", "", "float32[0]"},
     {"fill", "int32[2]{0,4} string[]", "", "float32[2] int32[]"},
     {"fill", "int64[1]{3,3} float32[]", "", "int64[1] float32[2]"},
-    {"range_tensor", "int32[]{0,3} int32[]{0,9} int32[]{1,2}", "", "int32[] int64[] int32[]"},
+    {"range_tensor", "int32[]{0,3} int32[]{3,9} int32[]{1,2}", "", "int32[] int64[] int32[]"},
     {"range_tensor", "float32[]{0,1} float32[]{-5,0} float32[]{-1,-1}", "",
      "string[] string[] string[]"},
     {"matmul", "float32[2,3] float32[3,4]", "", "float32[2,3] float32[2,3]"},

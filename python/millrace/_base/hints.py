@@ -14,6 +14,8 @@ from typing import Any, Callable, NoReturn
 
 import numpy as np
 
+from .elsewhere import FAMILIES
+
 # ---- NumPy's functions, applied to symbolic tensors ----
 
 # The operators that come as ufuncs when an array stands on the left.
@@ -127,18 +129,7 @@ _MISSING = {
         "audio": "it is not supported: apply it behind the iterator",
         "keras": "models are not its business: feed them with the elements of a dataset",
     },
-    "io": {
-        "parse_tensor": "use mr.io.decode_raw and mr.reshape",
-        "serialize_tensor": "use the bytes of the array",
-        "parse_sequence_example": "use mr.io.parse_single_example with FixedLenSequenceFeature",
-        "decode_json_example": "use mr.io.decode_json, which takes any fields",
-        "gfile": "use Python's own files",
-        "matching_files": "use Dataset.list_files",
-        "write_file": "use Python's own files",
-    },
-    "lookup": {
-        "StaticTensorTable": "use mr.lookup.StaticHashTable",
-    },
+    "lookup": {"StaticTensorTable": "use mr.lookup.StaticHashTable"},
     "service": {"experimental": "its names are in mr.service"},
     "train": {
         "SequenceExample": "write an Example whose features are as long as the sequence",
@@ -154,6 +145,7 @@ def missing_name(module: str) -> Callable[[str], Any]:
     """
     short = module.removeprefix("millrace").removeprefix(".")
     hints = _MISSING.get(short, {})
+    reasons = {n: why for why, names in FAMILIES.get(short, []) for n in names.split()}
 
     def __getattr__(name: str) -> NoReturn:
         text = f"module {module!r} has no attribute {name!r}"
@@ -165,6 +157,8 @@ def missing_name(module: str) -> Callable[[str], Any]:
             close = difflib.get_close_matches(name, there, 1, 0.8)
             if found:
                 text += f": there is {found[0]}"
+            elif name in reasons:
+                text += f" as TensorFlow has: {reasons[name]}"
             elif close:
                 text += f": there is {close[0]!r}"
         raise AttributeError(text)

@@ -44,6 +44,81 @@ row_splits_to_segment_ids = absent(
     "row_splits_to_segment_ids", "use mr.RaggedTensor.from_row_splits(...).value_rowids()"
 )
 
+# ---- tf.io ----
+
+_text = "decode before the pipeline, or in the process that reads it (base64, zlib, json of Python)"
+decode_base64 = absent("decode_base64", _text)
+encode_base64 = absent("encode_base64", _text)
+decode_compressed = absent(
+    "decode_compressed", "TFRecord files may be compressed (compression_type of mr.TFRecordDataset)"
+)
+decode_json_example = absent(
+    "decode_json_example", "use mr.io.decode_json, which takes any fields, or mr.io.parse_example"
+)
+_messages = "of protobuf messages there are tf.Example and tf.SequenceExample: mr.io.parse_example"
+decode_proto = absent("decode_proto", _messages)
+encode_proto = absent("encode_proto", _messages)
+_sparse_bytes = "write tf.Examples, and read them with mr.io.parse_example and mr.io.VarLenFeature"
+deserialize_many_sparse = absent("deserialize_many_sparse", _sparse_bytes)
+serialize_many_sparse = absent("serialize_many_sparse", _sparse_bytes)
+serialize_sparse = absent("serialize_sparse", _sparse_bytes)
+_names = "use mr.Dataset.list_files, or Python's glob"
+match_filenames_once = absent("match_filenames_once", _names)
+matching_files = absent("matching_files", _names)
+parse_tensor = absent("parse_tensor", "use mr.io.decode_raw and mr.reshape")
+serialize_tensor = absent("serialize_tensor", "use the bytes of the array")
+write_file = absent("write_file", "functions have no effects: write behind the iterator")
+write_graph = absent("write_graph", "datasets pickle, and there is no graph of TensorFlow's")
+
+# ---- tf.sparse ----
+
+_dense = "use mr.sparse.to_dense, then the function of mr for dense tensors"
+
+
+def _of_sparse(name: str) -> Callable[..., NoReturn]:
+    return absent(name, _dense)
+
+
+sparse_add = _of_sparse("add")
+sparse_bincount = _of_sparse("bincount")
+sparse_concat = _of_sparse("concat")
+sparse_cross = _of_sparse("cross")
+sparse_cross_hashed = _of_sparse("cross_hashed")
+sparse_expand_dims = _of_sparse("expand_dims")
+sparse_eye = _of_sparse("eye")
+sparse_fill_empty_rows = _of_sparse("fill_empty_rows")
+sparse_map_values = _of_sparse("map_values")
+sparse_mask = _of_sparse("mask")
+sparse_maximum = _of_sparse("maximum")
+sparse_minimum = _of_sparse("minimum")
+sparse_reduce_max = _of_sparse("reduce_max")
+sparse_reduce_sum = _of_sparse("reduce_sum")
+sparse_reorder = absent("reorder", "indices are in order here")
+sparse_reset_shape = _of_sparse("reset_shape")
+sparse_reshape = _of_sparse("reshape")
+sparse_segment_mean = _of_sparse("segment_mean")
+sparse_segment_sqrt_n = _of_sparse("segment_sqrt_n")
+sparse_segment_sum = _of_sparse("segment_sum")
+sparse_slice = _of_sparse("slice")
+sparse_softmax = _of_sparse("softmax")
+sparse_dense_matmul = _of_sparse("sparse_dense_matmul")
+sparse_split = _of_sparse("split")
+sparse_to_indicator = _of_sparse("to_indicator")
+sparse_transpose = _of_sparse("transpose")
+
+# ---- tf.debugging ----
+
+_runtime = "there is no runtime of TensorFlow's; mr.debugging.check_numerics checks one tensor"
+disable_check_numerics = absent("disable_check_numerics", _runtime)
+enable_check_numerics = absent("enable_check_numerics", _runtime)
+_tracebacks = "errors of a function already name the line of the user"
+disable_traceback_filtering = absent("disable_traceback_filtering", _tracebacks)
+enable_traceback_filtering = absent("enable_traceback_filtering", _tracebacks)
+is_traceback_filtering_enabled = absent("is_traceback_filtering_enabled", _tracebacks)
+_devices = "everything runs on CPUs"
+get_log_device_placement = absent("get_log_device_placement", _devices)
+set_log_device_placement = absent("set_log_device_placement", _devices)
+
 _traced = (
     "functions of a pipeline are traced: use mr.* operators, or process the elements after "
     "reading"
@@ -87,6 +162,21 @@ _no_state = (
 create_rng_state = absent("create_rng_state", _no_state)
 get_global_generator = absent("get_global_generator", _no_state)
 random_generator = absent("Generator", _no_state)
+
+_samplers = "candidates are the model's: use mr.random.uniform, or sample behind the iterator"
+all_candidate_sampler = absent("all_candidate_sampler", _samplers)
+fixed_unigram_candidate_sampler = absent("fixed_unigram_candidate_sampler", _samplers)
+learned_unigram_candidate_sampler = absent("learned_unigram_candidate_sampler", _samplers)
+log_uniform_candidate_sampler = absent("log_uniform_candidate_sampler", _samplers)
+uniform_candidate_sampler = absent("uniform_candidate_sampler", _samplers)
+stateless_parameterized_truncated_normal = absent(
+    "stateless_parameterized_truncated_normal",
+    "use mr.random.stateless_truncated_normal with one mean and deviation",
+)
+index_shuffle = absent(
+    "index_shuffle", "use mr.random.experimental.stateless_shuffle, or Dataset.shuffle"
+)
+set_global_generator = absent("set_global_generator", _no_state)
 
 # ---- names that only a module's __getattr__ knows ----
 

@@ -15,7 +15,7 @@ from .._graph.literals import dtype_of, is_literal, to_array
 from .._graph.symbol import Symbol, TensorLike, current_graph, holds_symbols
 from .._graph.tensor import apply, apply1, convert_to_tensor
 from ..dtypes import DTypeLike, as_dtype
-from .constants import convert_to_array, static_shape, zeros
+from .constants import convert_to_array, sized, static_shape, zeros
 
 
 def where(
@@ -304,7 +304,10 @@ def concat(values: Sequence[TensorLike], axis: int, name: str = "concat") -> Any
     for value in values:
         if is_composite(value):
             return value._concat(values, axis)
-    return apply1("concat", list(values), AttrTable().int("axis", axis))
+    attrs = AttrTable().int("axis", axis)
+    if len(values) == 1:
+        return convert_to_tensor(values[0])  # whatever the axis
+    return apply1("concat", list(values), attrs)
 
 
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
@@ -365,7 +368,11 @@ def unstack(
     >>> mr.unstack([[1, 2], [3, 4]])
     [array([1, 2], dtype=int32), array([3, 4], dtype=int32)]
     """
-    results = apply("unstack", [value], AttrTable().int("axis", axis))
+    tensor = convert_to_tensor(value)
+    dims = tuple(tensor.shape)
+    if -len(dims) <= axis < len(dims) and dims[axis] == 0 and not num:
+        return []
+    results = apply("unstack", [tensor], AttrTable().int("axis", axis))
     if num is not None and num != len(results):
         raise ValueError(f"unstack: num is {num}, the axis has {len(results)}")
     return results
@@ -492,7 +499,10 @@ def slice(input_: TensorLike, begin: Any, size: Any, name: str | None = None) ->
         return apply1("slice", inputs, same_dtype=False)
     key = tuple(builtins.slice(b, None if s == -1 else b + s) for b, s in zip(dims, sizes))
     tensor: Any = input_ if isinstance(input_, Symbol) else convert_to_tensor(input_)
-    return tensor[key]
+    part = tensor[key]
+    if not isinstance(part, Symbol) or part.shape.rank != len(sizes):
+        return part
+    return sized(part, [d if s == -1 else s for s, d in zip(sizes, part.shape.as_list())])
 
 
 def gather(

@@ -12,6 +12,7 @@ from .._graph.literals import to_array
 from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import apply1
 from ..dtypes import DTypeLike, as_dtype
+from .constants import sized, static_shape
 from .elementwise import equal
 from .text import substr
 
@@ -172,7 +173,11 @@ def decode_and_crop_jpeg(
     """
     attrs = _jpeg(ratio, fancy_upscaling, try_recover_truncated, dct_method)
     window = crop_window if isinstance(crop_window, Symbol) else to_array(crop_window, dtypes.int32)
-    return _decode(contents, channels, attrs, window)
+    image = _decode(contents, channels, attrs, window)
+    place = static_shape(crop_window)
+    if place is None or len(place) != 4 or not isinstance(image, Symbol):
+        return image
+    return sized(image, [place[2], place[3], image.shape.as_list()[2]])
 
 
 def extract_jpeg_shape(

@@ -252,8 +252,7 @@ def per_image_standardization(image: TensorLike) -> Any:
     array([-1.,  1.], dtype=float32)
     """
     tensor = as_images(image)
-    own = as_dtype(tensor.dtype)
-    x = tensor if own.is_floating else cast(tensor, dtypes.float32)
+    x = cast(tensor, dtypes.float32)
     axes = [-3, -2, -1]
     mean = reductions.reduce_mean(x, axis=axes, keepdims=True)
     variance = reductions.reduce_mean(elementwise.square(x - mean), axis=axes, keepdims=True)

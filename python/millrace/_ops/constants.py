@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
 from .._data.block import Array
+from .._data.spec import TensorShape
 from .._graph.attrs import AttrTable
 from .._graph.literals import dtype_of, holds_complex, is_literal, to_array
 from .._graph.symbol import Symbol, TensorLike, current_graph, holds_symbols
@@ -182,6 +183,13 @@ def static_shape(shape: Any) -> list[int] | None:
     return dims
 
 
+def sized(tensor: Any, dims: Sequence[int | None]) -> Any:
+    """@tensor, whose shape is @dims, so that it is known when a function is traced."""
+    if not isinstance(tensor, Symbol):
+        return tensor
+    return apply1("ensure_shape", [tensor], AttrTable().shape("shape", TensorShape(dims)))
+
+
 def fill(dims: TensorLike, value: TensorLike, name: str | None = None) -> Any:
     """Make a tensor that holds one value everywhere.
 
@@ -205,7 +213,11 @@ def fill(dims: TensorLike, value: TensorLike, name: str | None = None) -> Any:
     array([[7, 7],
            [7, 7]], dtype=int32)
     """
-    return apply1("fill", [dims, value], same_dtype=False)
+    known = static_shape(dims)
+    if known is None:
+        return apply1("fill", [dims, value], same_dtype=False)
+    shape = np.array(known, np.int64)  # also that of a scalar, []
+    return sized(apply1("fill", [shape, value], same_dtype=False), known)
 
 
 def zeros(shape: Any, dtype: DTypeLike = "float32", name: str | None = None) -> Any:
@@ -296,7 +308,7 @@ def range(
     Raises
     ------
     InvalidArgumentError
-        `delta` is 0.
+        `delta` is 0, or leads away from the limit.
 
     Examples
     --------
@@ -312,7 +324,14 @@ def range(
         ]
     elif all(is_literal(v) for v in values) and any(isinstance(v, float) for v in values):
         values = [float(v) for v in values]
-    return apply1("range_tensor", values)
+    numbers = apply1("range_tensor", values)
+    if not isinstance(numbers, Symbol) or holds_symbols(values):
+        return numbers
+    start, limit, delta = (to_array(v, numbers.dtype).astype(np.float64) for v in values)
+    with np.errstate(all="ignore"):
+        count = float(np.ceil((limit - start) / delta))
+    # What is wrong with the others, and how long very long ones are, the operator says.
+    return sized(numbers, [int(count)]) if 0 <= count < 2**50 else numbers
 
 
 def one_hot(

@@ -23,7 +23,7 @@ from .arrays import (
     transpose,
     where,
 )
-from .constants import cast, range as _range
+from .constants import cast, range as _range, sized
 from .docs import described
 from .elementwise import identity, maximum
 
@@ -167,7 +167,7 @@ def reverse_sequence(
         place = expand_dims(_range(shape(x, "int64")[along]), 0)
         turned = where(place < counts, counts - 1 - place, place + 0 * counts)
         moved = gather(transpose(x, order), turned, batch_dims=1)
-        return transpose(moved, np.argsort(order).tolist())
+        return sized(transpose(moved, np.argsort(order).tolist()), x.shape.as_list())
 
     return compute(body, [input, seq_lengths], same_dtype=False)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .._graph.attrs import AttrTable
-from .._graph.symbol import TensorLike
+from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import apply1, convert_to_tensor
 from ..dtypes import DTypeLike, as_dtype
 from .arrays import expand_dims, reshape, transpose
-from .constants import cast, range as _range
-from .elementwise import less
+from .constants import cast, range as _range, sized
+from .elementwise import less, maximum
 from .reductions import reduce_max
 
 
@@ -158,7 +160,15 @@ def repeat(
     tensor = convert_to_tensor(input)
     if axis is None:
         tensor, axis = reshape(tensor, [-1]), 0
-    return apply1("repeat", [tensor, repeats], AttrTable().int("axis", axis), same_dtype=False)
+    result = apply1("repeat", [tensor, repeats], AttrTable().int("axis", axis), same_dtype=False)
+    if not isinstance(repeats, (int, np.integer)) or not isinstance(tensor, Symbol):
+        return result
+    if tensor.shape.rank is None:
+        return result
+    dims = tensor.shape.as_list()
+    size = dims[axis]
+    dims[axis] = 0 if repeats == 0 else None if size is None else size * int(repeats)
+    return sized(result, dims)
 
 
 def boolean_mask(
@@ -285,7 +295,12 @@ def sequence_mask(
     """
     counts = convert_to_tensor(lengths)
     longest = (
-        reduce_max(counts) if maxlen is None else cast(convert_to_tensor(maxlen), counts.dtype)
+        maximum(reduce_max(counts), 0)
+        if maxlen is None
+        else cast(convert_to_tensor(maxlen), counts.dtype)
     )
-    mask = less(_range(longest), expand_dims(counts, -1))
+    places = _range(longest)
+    if isinstance(maxlen, (int, np.integer)):
+        places = sized(places, [int(maxlen)])
+    mask = less(places, expand_dims(counts, -1))
     return mask if as_dtype(dtype).is_bool else cast(mask, dtype)

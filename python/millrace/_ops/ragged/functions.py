@@ -61,6 +61,8 @@ def constant(
     depth = _depth(pylist)
     if ragged_rank is None:
         ragged_rank = depth - 1 if inner_shape is None else depth - 1 - len(inner_shape)
+    elif _is_hollow(pylist):
+        depth = max(depth, ragged_rank + 1)
     if not 0 <= ragged_rank < max(depth, 1):
         raise ValueError(f"ragged_rank {ragged_rank} does not fit lists of depth {depth}")
     if ragged_rank == 0:
@@ -97,6 +99,11 @@ def _depth(value: Any) -> int:
     if len(depths) > 1 and 0 in depths:
         raise ValueError("the lists of a ragged tensor have several depths")
     return 1 + max(depths, default=0)
+
+
+def _is_hollow(value: Any) -> bool:
+    """Whether lists hold nothing but empty ones: they may be of any depth."""
+    return isinstance(value, (list, tuple)) and all(map(_is_hollow, value))
 
 
 def map_flat_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

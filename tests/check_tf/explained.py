@@ -1,0 +1,98 @@
+"""
+The differences that are meant: a pattern of what the tool would print, and the row of
+docs/use/differences-from-tf-data.md that it belongs to.
+
+A pattern is a regular expression that is searched in `name (kind) [way] text => ours | theirs`, so it can
+name a function, an argument, and what each side says. The row is a text that stands in the page: the
+names with which a row begins, or a sentence of "In general".
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from dataclasses import dataclass
+
+_PAGE = pathlib.Path(__file__).parents[2] / "docs/use/differences-from-tf-data.md"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a call or a pipeline came to in both packages."""
+
+    name: str
+    kind: str
+    way: str
+    text: str
+    ours: str
+    theirs: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kind}) [{self.way}] {self.text} => {self.ours} | {self.theirs}"
+
+
+_LITERAL = "A Python literal takes the tensor's dtype if it fits."
+_KNOWN = "Sizes and cardinalities may be known where TensorFlow leaves them open."
+_UNKNOWN = "A size that TensorFlow finds by computing with constants may be unknown here"
+_DTYPES = "Some operators take dtypes for which TensorFlow has no kernel"
+_EARLY = "Shapes and dtypes that do not fit raise"
+_LEFT_OUT = "`Dataset.take`, `Dataset.skip`, `Dataset.shard`"
+
+TABLE: list[tuple[str, str]] = [
+    (r"^\S+ \(more is known\)", _KNOWN),
+    (r"^sparse\.\w+ \(less is known\)", _UNKNOWN),
+    (r"^ragged\.boolean_mask \(less is known\)", _UNKNOWN),
+    (r"^RaggedTensor \(less is known\)", _UNKNOWN),
+    (
+        r"^(Dataset|experimental)\.\w+ \(less is known\).*(sparse_batch\(|sparse\.from_dense)",
+        _UNKNOWN,
+    ),
+    (r"^strings\.split \(less is known\)", _UNKNOWN),
+    (r"^repeat \(less is known\).*lambda a, b:", _UNKNOWN),
+    (r"^tile \(less is known\) \[unknown\].*\[.*0.*\]\)\) =>", _UNKNOWN),
+    (r"^image\.resize \(less is known\).*preserve_aspect_ratio=True", _UNKNOWN),
+    (r"^pipeline \(less is known\).*ragged_batch\(", "`Dataset.ragged_batch`, `Dataset.unbatch`"),
+    (r"_batch\(\d+, \[None\]\).* => refuses .*the row shape is known", "| `Dataset.sparse_batch`"),
+    (r"^gather .* => .*refuses .*index \S+ is out of range", "| `gather` |"),
+    (r"^pipeline \(less is known\).*m\.shape\(", _UNKNOWN),
+    (r"_batch\(\d+, \[.* => refuses \(ValueError: sparse_batch: elements of shape", _EARLY),
+    (r"^\w+\.decode_and_crop_jpeg \(differs\)(?!.* => refuses)", "`image.decode_and_crop_jpeg`"),
+    (r"^pipeline .*\.(skip|shard|take)\((?!.* => .*refuses.*\|).* \| .*refuses", _LEFT_OUT),
+    (r"^fill .* => refuses .*the length of dims must be known", "| `fill`, `squeeze` |"),
+    (r"^squeeze .* => refuses .*has an unknown size: name the axes", "| `fill`, `squeeze` |"),
+    (r"unique .* => refuses .*unique: elements must be scalars", "`Dataset.unique`"),
+    (
+        r"^linalg\.(cross|trace|tensor_diag\w*) .* => refuses .*(known|not shape)",
+        "`linalg.cross`, `linalg.trace`",
+    ),
+    (r"^linalg\.trace \(less is known\)", _UNKNOWN),
+    (
+        r"^parallel_stack .* not compatible with eager execution",
+        "Outside functions, operators compute at once",
+    ),
+    (r"^histogram_fixed_width\w* .* \| .*refuses .*(double|float64)", _LITERAL),
+    (r" \| .*refuses .*Could not find device for node(?!.* => .*refuses.* \|)", _DTYPES),
+    (r"^as_dtype .*m\.as_dtype\(int\)", "| `as_dtype` |"),
+    (r"^TensorShape .* => refuses \(AttributeError: 'TensorShape' object", "| `TensorShape` |"),
+    (r"^SparseTensorSpec .* => refuses .*needs a shape of known rank", "| `SparseTensorSpec` |"),
+    (r"decode_bmp .*channels=4.* => .*channels is 4, it must be", "`io.decode_bmp`"),
+    (r"extract_jpeg_shape .*\(png\(", "`io.extract_jpeg_shape`"),
+    (r" \| .*refuses .* not in (the )?list of allowed values(?!.* => .*refuses.* \|)", _DTYPES),
+    # The literal comes first: TensorFlow makes an int32 or a float32 of it.
+    (r"^\S+ \(differs\) \[\w+\] .*lambda a: m\.[\w.]+\(-?[\d.e]+, a\)", _LITERAL),
+    (r" => refuses \(TypeError: the literal \S+ does not fit (u?int|float)\d+ ", _LITERAL),
+    (r"\[outside\].* => refuses .* dtypes \w+ and \w+: cast one", "A NumPy value keeps its dtype"),
+]
+_PATTERNS = [(re.compile(pattern, re.DOTALL), row) for pattern, row in TABLE]
+
+
+def row_of(difference: Difference) -> str | None:
+    """The row that explains it; None if nothing does."""
+    report = str(difference)
+    return next((row for pattern, row in _PATTERNS if pattern.search(report)), None)
+
+
+def rows_that_are_missing() -> list[str]:
+    """Rows of the table that the page does not have."""
+    page = " ".join(_PAGE.read_text().split())
+    return [row for _, row in TABLE if row not in page]

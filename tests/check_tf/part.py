@@ -1,0 +1,88 @@
+"""
+One process's part of the work: calls of some names, or some pipelines. It prints a JSON object a line:
+{"begin": what} before each piece, {"difference": ...} for what it found, {"done": counts} at the end. The
+piece that a process died in is the last one it began.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import random
+import sys
+from typing import Any
+
+import families  # noqa: F401
+import pipelines
+from calls import GENERATORS, run, text, ways
+from compare import MORE, difference, shown
+from explained import Difference, row_of
+from outcome import refused
+from shrink import shrink
+
+
+def say(**fields: Any) -> None:
+    print(json.dumps(fields), flush=True)
+
+
+def tell(what: Difference, done: collections.Counter[str], **where: Any) -> None:
+    """Print @what, and count it."""
+    row = row_of(what)
+    done["explained" if row else "differences"] += 1
+    say(difference=dataclasses.asdict(what), row=row, **where)
+
+
+def check_calls(names: list[str], count: int, seed: str) -> dict[str, int]:
+    """@count calls of each of @names."""
+    done: collections.Counter[str] = collections.Counter()
+    for name in names:
+        say(begin=name)
+        for number in range(count):
+            call = GENERATORS[name](random.Random(f"{seed}:{name}:{number}"))
+            for way in ways(call):
+                ours, theirs = run(call, way)
+                done["calls"] += 1
+                done["refused"] += refused(ours) and refused(theirs)
+                kind = difference(ours, theirs, call.slack)
+                if kind is not None:
+                    what = Difference(name, kind, way, text(call, way), shown(ours), shown(theirs))
+                    tell(what, done, seed=seed, number=number)
+    return done
+
+
+def check_pipelines(first: int, count: int, seed: str) -> dict[str, int]:
+    """Pipelines @first to @first + @count."""
+    done: collections.Counter[str] = collections.Counter()
+    for number in range(first, first + count):
+        say(begin=number)
+        pipeline = pipelines.generate(random.Random(f"{seed}:{number}"))
+        ours, theirs = pipelines.run(pipeline)
+        done["pipelines"] += 1
+        done["refused"] += refused(ours) and refused(theirs)
+        done["steps"] += len(pipeline.steps)
+        kind = difference(ours, theirs)
+        if kind is None:
+            continue
+        small = pipeline
+        if kind != MORE:  # which is explained as it is
+            small, ours, theirs = shrink(pipeline)
+        what = Difference("pipeline", kind, "", small.text, shown(ours), shown(theirs))
+        tell(what, done, seed=seed, number=number, whole=pipeline.text)
+    return done
+
+
+def main() -> None:
+    task = json.loads(sys.argv[1])
+    if task["kind"] == "names":
+        say(names=list(GENERATORS))
+        return
+    if task["kind"] == "calls":
+        done = check_calls(task["names"], task["count"], task["seed"])
+    else:
+        done = check_pipelines(task["first"], task["count"], task["seed"])
+    say(done=done)
+
+
+if __name__ == "__main__":
+    main()
