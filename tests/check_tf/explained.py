@@ -72,6 +72,8 @@ TABLE: list[tuple[str, str]] = [
     ),
     (r"^histogram_fixed_width\w* .* \| .*refuses .*(double|float64)", _LITERAL),
     (r" \| .*refuses .*Could not find device for node(?!.* => .*refuses.* \|)", _DTYPES),
+    (r"^roll \(less is known\)", _UNKNOWN),
+    (r"^pipeline .*m\.size\(.*ragged_batch\(.* => .*RaggedTensorSpec.* \| ", _UNKNOWN),
     (r"^as_dtype .*m\.as_dtype\(int\)", "| `as_dtype` |"),
     (r"^TensorShape .* => refuses \(AttributeError: 'TensorShape' object", "| `TensorShape` |"),
     (r"^SparseTensorSpec .* => refuses .*needs a shape of known rank", "| `SparseTensorSpec` |"),
