@@ -161,7 +161,6 @@ def test_every_listed_difference_is_a_name_or_a_topic_of_the_file():
 @pytest.mark.parametrize(
     "name,hint",
     [
-        ("io.parse_tensor", "decode_raw"),
         ("io.gfile", "Python's own files"),
         ("GradientTape", "framework that trains"),
         ("nn.nce_loss", "the model's"),
