@@ -522,7 +522,6 @@ def test_a_trace_that_is_cut_off_leaves_nothing_behind():
         ([1, None], "holds None"),
         (["a", None], "value 1 is None"),
         (np.ma.array([1, 2], mask=[False, True]), "masked"),
-        (np.array([1j, 2]), "complex128"),
         ([object()] * 2, "cannot make a tensor of list"),
     ],
 )

@@ -693,15 +693,13 @@ def test_cache_keeps_the_place_while_it_is_written_and_read(cut):
     assert all(sorted(got[k : k + 10]) == sorted(want[:10]) for k in (0, 10, 20))
 
 
-def test_cache_is_on_the_memory_budget_and_refuses_files():
+def test_cache_is_on_the_memory_budget():
     options = mr.Options()
     options.autotune.ram_budget = 1 << 16
     with pytest.raises(
         mr.errors.ResourceExhaustedError, match=r"cache.*elements hold.*bytes.*budget"
     ):
         list(Dataset.range(1 << 20).cache().with_options(options))
-    with pytest.raises(mr.errors.UnimplementedError, match="file"):
-        Dataset.range(3).cache("/tmp/x")
     with pytest.raises(mr.errors.InvalidArgumentError, match="is a dataset"):
         Dataset.range(3).window(2).cache()
     inside = Dataset.range(4).flat_map(lambda n: Dataset.range(n).cache())
