@@ -10,7 +10,6 @@ _GRADIENTS = "gradients and variables belong to the framework that trains"
 _TRACED = "functions given to map, filter, ... are traced without it"
 _DEVICE = "it runs on CPUs, as many as it finds: elements are NumPy arrays"
 _LOADED = "TensorFlow's graphs and operators cannot be loaded"
-_COMPLEX = "there are no complex numbers: apply it behind the iterator"
 _QUANTIZED = "there are no quantized dtypes: use integers"
 _BEHIND = "apply it behind the iterator, or put it together from the functions of mr"
 
@@ -33,7 +32,6 @@ FAMILIES: dict[str, list[tuple[str, str]]] = {
         (_TRACED, "Graph Operation autograph graph_util name_scope types xla"),
         (_DEVICE, "DeviceSpec config experimental profiler security sysconfig tools tsl"),
         (_LOADED, "mlir raw_ops"),
-        (_COMPLEX, "complex64 complex128"),
         (_QUANTIZED, "qint8 qint16 qint32 quint8 quint16 quantization"),
         (
             "say mr.TensorSpec, mr.RaggedTensorSpec, mr.SparseTensorSpec or mr.DatasetSpec",
