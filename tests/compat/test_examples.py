@@ -58,6 +58,11 @@ def service(tmp_path, monkeypatch):
         ("docs/use/tables.md", 7),
         ("docs/use/saving.md", 5),
         ("docs/use/coordinated-reads.md", 2),
+        ("docs/use/functions.md", 11),
+        ("docs/use/ragged.md", 3),
+        ("docs/use/random.md", 3),
+        ("docs/use/text.md", 5),
+        ("docs/use/images.md", 6),
     ],
 )
 def test_examples_run(page, count, service, tmp_path):
