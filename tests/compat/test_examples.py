@@ -33,11 +33,11 @@ def examples(page):
             continue
 
 
-# What stands in for PyTorch: a DataLoader without processes of its own.
+# What stands in for PyTorch: a DataLoader without processes of its own, arrays instead of tensors.
 _data = types.SimpleNamespace(
     IterableDataset=object, DataLoader=lambda dataset, **arguments: dataset
 )
-TORCH = types.SimpleNamespace(utils=types.SimpleNamespace(data=_data))
+TORCH = types.SimpleNamespace(utils=types.SimpleNamespace(data=_data), from_numpy=lambda x: x)
 
 
 @pytest.fixture
@@ -58,6 +58,9 @@ def service(tmp_path, monkeypatch):
         ("docs/use/tables.md", 7),
         ("docs/use/saving.md", 5),
         ("docs/use/coordinated-reads.md", 2),
+        ("docs/use/from-grain.md", 6),
+        ("docs/use/from-pytorch.md", 5),
+        ("docs/use/from-tf-data.md", 3),
         ("docs/use/functions.md", 11),
         ("docs/use/ragged.md", 3),
         ("docs/use/random.md", 3),
