@@ -58,7 +58,7 @@ def service(tmp_path, monkeypatch):
         ("docs/use/tables.md", 7),
         ("docs/use/saving.md", 5),
         ("docs/use/coordinated-reads.md", 2),
-        ("docs/use/from-grain.md", 6),
+        ("docs/use/from-grain.md", 7),
         ("docs/use/from-pytorch.md", 5),
         ("docs/use/from-tf-data.md", 3),
         ("docs/use/functions.md", 11),
