@@ -42,7 +42,7 @@ struct slot {
 #define MAGIC UINT32_C(0x6d72706d)
 
 /* Rows that the consumer wants together go into one call up to this. */
-#define TOGETHER_NS (UINT64_C(8) * MR_NS_PER_MS)
+#define TOGETHER_NS (UINT64_C(32) * MR_NS_PER_MS)
 #define TOGETHER_BYTES ((size_t)32 << 20)
 
 struct mr_parallel_map {
