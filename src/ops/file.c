@@ -76,5 +76,6 @@ static int fill_read_file(const struct mr_row *row, struct mr_result *out, mr_er
     return rc;
 }
 
-MR_ROWS_KERNEL(read_file, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL,
-               .infer = infer_read_file, .fill = fill_read_file);
+MR_ROWS_KERNEL(read_file, 1, 1, MR_SET(MR_STRING),
+               .flags = MR_KERNEL_MAY_FAIL | MR_KERNEL_READS_FILE, .infer = infer_read_file,
+               .fill = fill_read_file);

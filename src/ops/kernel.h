@@ -20,6 +20,8 @@ enum mr_kernel_flag {
     MR_KERNEL_ROWWISE = 1u << 1,
     MR_KERNEL_MAY_FAIL = 1u << 2, /* for some values */
     MR_KERNEL_RANDOM = 1u << 3,   /* draws from call->random */
+    /* its first input is the path, a string, of a file: errors of what is made of it name it */
+    MR_KERNEL_READS_FILE = 1u << 4,
 };
 
 struct mr_kernel_random {

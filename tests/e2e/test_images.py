@@ -228,3 +228,42 @@ def test_files(tmp_path):
         mr.io.read_file(b"a\0b")
     ds = mr.Dataset.from_tensor_slices([str(path), "no/such", str(path)]).map(mr.io.read_file)
     assert list(ds.ignore_errors()) == [b"\0abc"] * 2
+
+
+def test_errors_name_the_file_that_the_function_read(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(mr.io.encode_jpeg(np.zeros([20, 30, 3], np.uint8)))
+    (tmp_path / "b.jpg").write_bytes(b"<html>")
+    (tmp_path / "c.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:-200])
+    names = mr.Dataset.from_tensor_slices(["a.jpg", "b.jpg", "c.jpg"])
+    paths = names.map(lambda name: mr.strings.join([str(tmp_path), "/", name]))
+
+    def crop(path):
+        return mr.image.random_crop(mr.io.decode_jpeg(mr.io.read_file(path)), [10, 10, 3])
+
+    def shape(path):
+        return mr.io.extract_jpeg_shape(mr.io.read_file(path))
+
+    for ds, failed in [
+        (paths.map(crop), "bc"),
+        (paths.map(crop, num_parallel_calls=2), "bc"),
+        (paths.map(mr.io.read_file).map(mr.io.decode_jpeg), "bc"),
+        (paths.map(lambda path: (path, mr.io.decode_jpeg(mr.io.read_file(path)))), "bc"),
+        (paths.map(shape), "b"),
+    ]:
+        it = iter(ds)
+        next(it)
+        for name in failed:
+            with pytest.raises(mr.errors.InvalidArgumentError, match=rf"file '.*/{name}\.jpg': "):
+                next(it)
+    # Of two files, the one that the value was made of.
+    two = mr.Dataset.from_tensors((str(tmp_path / "a.jpg"), str(tmp_path / "b.jpg"))).map(
+        lambda x, y: (mr.io.decode_jpeg(mr.io.read_file(y)), mr.io.read_file(x))
+    )
+    with pytest.raises(mr.errors.InvalidArgumentError, match=r"file '.*/b\.jpg': "):
+        next(iter(two))
+    long = tmp_path / ("x" * 200)
+    long.write_bytes(b"")
+    with pytest.raises(mr.errors.InvalidArgumentError, match=r"file '\.\.\.x+': .* is empty"):
+        next(iter(mr.Dataset.from_tensors(str(long)).map(shape)))
+    with pytest.raises(mr.errors.NotFoundError, match="read_file.*: file '/no': No such file"):
+        next(iter(mr.Dataset.from_tensors("/no").map(shape)))

@@ -135,6 +135,12 @@ int mr_plan_schedule(struct mr_program *p, mr_error *err);
 
 /* What @op of @p said of itself gets its name and place. */
 void mr_plan_name_op(const struct mr_program *p, const struct mr_plan_op *op, mr_error *err);
+/* The slot of the path, if @op reads a file; else MR_PLAN_NONE. It lives as long as the run. */
+uint32_t mr_plan_path_slot(const struct mr_plan_op *op);
+/* What @op said of row @row gets the path of the file that the row was made of, if the function has
+ * read one. */
+void mr_plan_name_file(const struct mr_program *p, const struct mr_plan_op *op, uint32_t row,
+                       const struct mr_owned_column *columns, mr_error *err);
 /* Run one op on columns indexed by slot; fills the columns of its results. */
 int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t rows,
               struct mr_owned_column *columns, const struct mr_kernel_random *random,

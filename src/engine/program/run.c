@@ -151,6 +151,9 @@ int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t 
              : kernel->eval(&call, n, in, op->nin, out, op->nout, bad_row, err);
     if (rc < 0) {
         MR_ASSERT(*bad_row < n || *bad_row == 0);
+        if (n > 0) {
+            mr_plan_name_file(p, op, *bad_row, columns, err);
+        }
         mr_plan_name_op(p, op, err);
         goto out;
     }

@@ -336,7 +336,7 @@ static int fill_steps(struct scheduling *s, mr_error *err)
     return MR_OK;
 }
 
-/* Results are let go after the last step that reads them. */
+/* Results are let go after the last step that reads them; paths of files stay. */
 static int fill_dead(struct scheduling *s, mr_error *err)
 {
     struct mr_program *p = s->p;
@@ -344,6 +344,14 @@ static int fill_dead(struct scheduling *s, mr_error *err)
     for (uint32_t i = 0; i < p->noutputs; i++) {
         s->slots[p->outputs[i]].last = 0;
         s->slots[p->outputs[i]].maker = 0;
+    }
+    for (uint32_t i = 0; i < p->nops; i++) {
+        uint32_t path = mr_plan_path_slot(&p->ops[i]);
+
+        if (path != MR_PLAN_NONE) { /* errors name it */
+            s->slots[path].last = 0;
+            s->slots[path].maker = 0;
+        }
     }
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t slot = 0; slot < p->nslots; slot++) {
