@@ -245,6 +245,8 @@ from .errors import DataLossWarning as DataLossWarning
 from .options import AutotuneOptions as AutotuneOptions, Options as Options
 from .options import ThreadingOptions as ThreadingOptions
 
+newaxis = None  # in an index, as NumPy's
+
 
 def version() -> str:
     """Return the versions of the package and the library, and where the library is.

@@ -32,6 +32,17 @@ def test_for_and_as_numpy_iterator_give_the_same_objects():
     assert iter(it) is it
 
 
+def test_get_next_goes_on_and_tells_the_end():
+    with iter(Dataset.from_tensor_slices([6, 3, 0, 2]).map(lambda x: 6 // x)) as it:
+        assert it.get_next() == 1 and next(it) == 2
+        with pytest.raises(mr.errors.InvalidArgumentError, match="division by zero"):
+            it.get_next()
+        assert it.get_next() == 3
+        for _ in range(2):
+            with pytest.raises(mr.errors.OutOfRangeError, match="at its end"):
+                it.get_next()
+
+
 def test_arrays_are_views_that_outlive_everything_else():
     ds = Dataset.range(2000).map(lambda x: mr.fill([64], x)).batch(4)
     kept = list(ds.as_numpy_iterator())

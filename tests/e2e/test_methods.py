@@ -113,6 +113,18 @@ def test_values_are_refused():
             mr.Dataset.range(3).map(lambda x: getattr(x, name)())
 
 
+def test_what_scripts_of_tensorflow_say_of_tensors():
+    ds = mr.Dataset.range(3)
+    assert [x.shape for x in ds.map(lambda x: mr.stack([x, x])[mr.newaxis, :])] == [(1, 2)] * 3
+    with pytest.raises(mr.errors.UnimplementedError, match="set_shape.*x = mr.ensure_shape"):
+        ds.map(lambda x: x.set_shape([]))
+    for make in (mr.random.Generator.from_seed, mr.random.experimental.Generator.from_state):
+        with pytest.raises(
+            mr.errors.UnimplementedError, match="Generator.from_.*mr.random.uniform"
+        ):
+            make(1)
+
+
 def test_a_size_that_is_not_known():
     ds = mr.Dataset.range(5).batch(2).map(lambda x: x.size)
     assert list(ds) == [2, 2, 1]

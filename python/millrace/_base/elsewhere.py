@@ -39,7 +39,6 @@ FAMILIES: dict[str, list[tuple[str, str]]] = {
         ),
         ("functions run for a bounded time: use mr.map_fn, or Dataset.scan", "TensorArray queue"),
         (_BEHIND, "sets"),
-        ("say None in an index, or use mr.expand_dims", "newaxis"),
         ("structures are nested tuples and dicts: walk them with Python", "nest"),
         ("use pytest", "test"),
         ("there are no resources: mr.lookup has tables", "resource variant"),

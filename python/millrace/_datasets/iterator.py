@@ -203,6 +203,34 @@ class NumpyIterator:
                 return row  # at once: what was taken from the rows is the caller's
             self._refill()
 
+    def get_next(self) -> Any:
+        """Return the next element, as next() does.
+
+        Returns
+        -------
+        Any
+            The element.
+
+        Raises
+        ------
+        OutOfRangeError
+            There is none any more.
+
+        Examples
+        --------
+        >>> it = iter(mr.Dataset.range(1))
+        >>> it.get_next()
+        0
+        >>> it.get_next()
+        Traceback (most recent call last):
+            ...
+        millrace.errors.OutOfRangeError: the dataset is at its end
+        """
+        try:
+            return next(self)
+        except StopIteration:
+            raise errors.OutOfRangeError("the dataset is at its end") from None
+
     def _refill(self) -> None:
         """
         Wait for the rows of the next block, 100 ms at most. They may be there already, or not yet.

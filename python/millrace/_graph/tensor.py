@@ -25,6 +25,7 @@ from .._data.block import Array, new_block
 from .._data.structure import is_composite
 from .._data.spec import TensorShape, TensorSpec, from_leaf, new_spec
 from ..dtypes import DType, DTypeLike, as_dtype
+from ..errors import UnimplementedError
 from . import slicing as _slicing
 from .attrs import AttrTable
 from .caller import caller
@@ -490,6 +491,13 @@ class Tensor(ArrayMethods):
         [array([2], dtype=int32)]
         """
         return self.shape
+
+    def set_shape(self, shape: Any) -> NoReturn:
+        """Not supported: use ``x = mr.ensure_shape(x, shape)``."""
+        raise UnimplementedError(
+            "Tensor.set_shape is not supported: a tensor does not change: "
+            "use x = mr.ensure_shape(x, shape)"
+        )
 
     def __repr__(self) -> str:
         return f"<mr.Tensor %{self.index} shape={self.shape} dtype={self.dtype.name}>"

@@ -67,7 +67,10 @@ match_filenames_once = absent("match_filenames_once", _names)
 matching_files = absent("matching_files", _names)
 parse_tensor = absent("parse_tensor", "use mr.io.decode_raw and mr.reshape")
 serialize_tensor = absent("serialize_tensor", "use the bytes of the array")
-write_file = absent("write_file", "functions have no effects: write behind the iterator")
+write_file = absent(
+    "write_file",
+    "functions have no effects: write behind the iterator, with pathlib.Path(name).write_bytes(...)",
+)
 write_graph = absent("write_graph", "datasets pickle, and there is no graph of TensorFlow's")
 
 # ---- tf.sparse ----
@@ -162,6 +165,8 @@ _no_state = (
 create_rng_state = absent("create_rng_state", _no_state)
 get_global_generator = absent("get_global_generator", _no_state)
 random_generator = absent("Generator", _no_state)
+for _way in ("from_seed", "from_state", "from_key_counter", "from_non_deterministic_state"):
+    setattr(random_generator, _way, absent(_way, _no_state, "Generator."))
 
 _samplers = "candidates are the model's: use mr.random.uniform, or sample behind the iterator"
 all_candidate_sampler = absent("all_candidate_sampler", _samplers)
