@@ -80,11 +80,11 @@ struct decoding {
 
 static int mismatch(struct decoding *d, enum mr_json_kind kind, const char *wanted, mr_error *err)
 {
-    if (kind == MR_JSON_NONE) { /* it says better what is there */
-        return mr_json_skip(&d->json, err);
-    }
-    return mr_json_invalid(&d->json, d->json.at, err, "%s instead of %s", mr_json_kind_name(kind),
-                           wanted);
+    const unsigned char *at = d->json.at;
+
+    /* What is no value at all, though it begins as one ("not JSON", as null), is said first. */
+    MR_TRY(mr_json_skip(&d->json, err));
+    return mr_json_invalid(&d->json, at, err, "%s instead of %s", mr_json_kind_name(kind), wanted);
 }
 
 static int decode_string(struct decoding *d, struct column *c, unsigned char *to, mr_error *err)

@@ -188,6 +188,8 @@ def test_whatever_python_refuses_is_refused():
         ("", "column 1: the end instead of a value"),
         ("[1]", "column 1: an array instead of an object"),
         ("3", "column 1: a number instead of an object"),
+        ("null", "column 1: null instead of an object"),
+        ("not json", "column 1: 'n' instead of a value"),
         ('{"a": 1} x', "column 10: 'x' instead of the end"),
         ('{"a": 1', "column 8: the end instead of ',' or '}'"),
         ('{"a" 1}', "column 6: '1' instead of ':'"),
