@@ -141,9 +141,13 @@ class _Reading:
             found = row
         return found or []
 
-    def sample(self, header: bool, most: int | None) -> Iterator[list[str]]:
-        """The first rows of all files."""
-        every = (r for p in self.paths for r in itertools.islice(self.rows(p), int(header), None))
+    def sample(self, header: bool, most: int | None) -> Iterator[tuple[str, int, list[str]]]:
+        """The first rows of all files, with file and number."""
+        every = (
+            (p, number, r)
+            for p in self.paths
+            for number, r in itertools.islice(enumerate(self.rows(p)), int(header), None)
+        )
         return itertools.islice(every, most)
 
 
@@ -165,12 +169,17 @@ def _kind(text: str) -> DType:
     return dtypes.float32 if abs(number) < _FLOAT32_MAX else dtypes.float64
 
 
-def _infer(rows: Iterator[list[str]], columns: list[int], width: int, na_value: str) -> list[Any]:
+def _infer(
+    rows: Iterator[tuple[str, int, list[str]]], columns: list[int], width: int, na_value: str
+) -> list[Any]:
     """What stands for an empty field of each column: 0, or "" of one that has no numbers."""
     kinds: list[DType | None] = [None] * len(columns)
-    for row in rows:
+    for path, number, row in rows:
         if len(row) != width:
-            raise ValueError(f"a record of {len(row)} fields, the first one has {width}: {row}")
+            raise ValueError(
+                f"file '{path}', record {number}: {len(row)} fields, the first one has {width}: "
+                f"{row}; column_defaults says what the columns are without a look at the records"
+            )
         for i, field in enumerate(columns):
             if row[field] not in ("", na_value):
                 found = _kind(row[field])

@@ -305,6 +305,11 @@ def test_bad_tables(table, tmp_path):
         make(path, 4, column_defaults=[[0]])
     with pytest.raises(ValueError, match="column_names must be given"):
         make(path, 4, header=False)
+    short = table("short.csv", [[1, 2.5, "a"], [2, 3.5]])
+    with pytest.raises(ValueError, match="short.csv', record 2: 2 fields, the first one has 3"):
+        make(short, 4)
+    columns = make(short, 4, column_defaults=[[0], [0.0], [""]], num_epochs=1, ignore_errors=True)
+    assert next(iter(columns))["id"].tolist() == [1]
     table("t2.csv", ROWS, header=("id", "cost", "name"))
     with pytest.raises(ValueError, match="has another header"):
         make(str(tmp_path / "t*.csv"), 4)
