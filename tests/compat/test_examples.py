@@ -35,7 +35,9 @@ def examples(page):
 
 # What stands in for PyTorch: a DataLoader without processes of its own, arrays instead of tensors.
 _data = types.SimpleNamespace(
-    IterableDataset=object, DataLoader=lambda dataset, **arguments: dataset
+    IterableDataset=object,
+    DataLoader=lambda dataset, **arguments: dataset,
+    get_worker_info=lambda: None,
 )
 TORCH = types.SimpleNamespace(utils=types.SimpleNamespace(data=_data), from_numpy=lambda x: x)
 
@@ -59,7 +61,7 @@ def service(tmp_path, monkeypatch):
         ("docs/use/saving.md", 5),
         ("docs/use/coordinated-reads.md", 2),
         ("docs/use/from-grain.md", 7),
-        ("docs/use/from-pytorch.md", 5),
+        ("docs/use/from-pytorch.md", 6),
         ("docs/use/from-tf-data.md", 3),
         ("docs/use/functions.md", 11),
         ("docs/use/ragged.md", 3),
