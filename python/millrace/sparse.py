@@ -30,6 +30,6 @@ from ._ops.absent import (
     sparse_transpose as transpose,
 )
 from ._ops.sparse import SparseTensor as SparseTensor, from_dense as from_dense
-from ._ops.sparse import retain as retain, to_dense as to_dense
+from ._ops.sparse import reorder as reorder, retain as retain, to_dense as to_dense
 
 __getattr__ = _missing_name(__name__)

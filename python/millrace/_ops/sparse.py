@@ -10,11 +10,13 @@ from .._data import structure as _structure
 from .._data.composite import sparse_spec
 from .._data.spec import TensorShape, TensorSpec
 from .._graph.symbol import Symbol, TensorLike
-from .._graph.tensor import apply1, convert_to_tensor
+from .._graph.tensor import Tensor, apply1, compute, convert_to_tensor
 from ..dtypes import DType, as_dtype
-from .arrays import shape as _shape, where
-from .constants import zeros
+from .arrays import gather, shape as _shape, where
+from .constants import fill, zeros
 from .elementwise import not_equal
+from .ordering import argsort
+from .scattering import tensor_scatter_nd_update
 from .selection import boolean_mask
 
 
@@ -146,11 +148,11 @@ def to_dense(
     Parameters
     ----------
     sp_input : SparseTensor
-        Its indices are in order, none twice.
+        Its indices are in order, none twice; see `validate_indices`.
     default_value : scalar, optional
         What stands elsewhere; by default 0, or an empty string.
     validate_indices : bool, default True
-        Accepted and ignored: they are checked.
+        Whether indices out of order or repeated are an error; if not, the last one of equals stays.
     name : str, optional
         Accepted and ignored.
 
@@ -172,9 +174,60 @@ def to_dense(
     x = _given(sp_input, "to_dense")
     default = zeros([], x.dtype) if default_value is None else default_value
     default = convert_to_tensor(default, x.dtype)
+    if not validate_indices:
+        return tensor_scatter_nd_update(fill(x.dense_shape, default), x.indices, x.values)
     return apply1(
         "sparse_to_dense", [x.indices, x.dense_shape, x.values, default], same_dtype=False
     )
+
+
+def rank_of(x: SparseTensor) -> int:
+    """How many axes @x has."""
+    for size in (x.indices.shape[1], x.dense_shape.shape[0]):
+        if size is not None:
+            return int(size)
+    raise ValueError("the rank of this sparse tensor is not known: use mr.ensure_shape for indices")
+
+
+def in_order(indices: Any, rank: int) -> Any:
+    """Which of the @indices come one behind the other, row-major; equal ones keep their order."""
+    order = argsort(indices[:, rank - 1])
+    for axis in range(rank - 2, -1, -1):
+        order = gather(order, argsort(gather(indices[:, axis], order)))
+    return order
+
+
+def reorder(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
+    """Put the values in order: row by row.
+
+    Parameters
+    ----------
+    sp_input : SparseTensor
+        Its indices stand in any order; equal ones keep theirs.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    SparseTensor
+        The same values.
+
+    Examples
+    --------
+    >>> mr.sparse.reorder(mr.SparseTensor([[2], [0]], [7, 8], [3])).values
+    array([8, 7], dtype=int32)
+    """
+    x = _given(sp_input, "reorder")
+    rank = rank_of(x)
+
+    def body(indices: Tensor, values: Tensor) -> list[Any]:
+        order = in_order(indices, rank)
+        return [gather(indices, order), gather(values, order)]
+
+    if rank == 0:
+        return x
+    indices, values = compute(body, [x.indices, x.values], same_dtype=False)
+    return SparseTensor(indices, values, x.dense_shape)
 
 
 def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
