@@ -732,7 +732,7 @@ def size(input: TensorLike, out_type: DTypeLike = "int32", name: str | None = No
     >>> mr.size([[1, 2, 3]])
     3
     """
-    if is_composite(input):
+    if hasattr(input, "flat_values"):
         return size(input.flat_values, out_type)
     return apply1("size", [input], AttrTable().dtype("dtype", out_type))
 
