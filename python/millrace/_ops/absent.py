@@ -36,13 +36,6 @@ assert_same_float_dtype = absent("assert_same_float_dtype", "use mr.debugging.as
 _rows = "use the values, row_splits and value_rowids() of the ragged tensors"
 cross = absent("cross", _rows)
 cross_hashed = absent("cross_hashed", _rows)
-stack_dynamic_partitions = absent("stack_dynamic_partitions", _rows)
-segment_ids_to_row_splits = absent(
-    "segment_ids_to_row_splits", "use mr.RaggedTensor.from_value_rowids(...).row_splits"
-)
-row_splits_to_segment_ids = absent(
-    "row_splits_to_segment_ids", "use mr.RaggedTensor.from_row_splits(...).value_rowids()"
-)
 
 # ---- tf.io ----
 

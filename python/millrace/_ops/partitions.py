@@ -9,7 +9,8 @@ from .arrays import gather, reshape
 from .constants import cast
 from .elementwise import maximum
 from .features import RaggedFeature
-from .ragged.rows import is_ragged, reduced_rows, splits_of
+from .ragged.reduced import reduced_rows
+from .ragged.rows import is_ragged, splits_of
 from .ragged.tensor import RaggedTensor
 from .reductions import reduce_sum
 from .selection import cumsum
