@@ -260,8 +260,9 @@ def _masked(rows: Any, kept: Any) -> Any:
 
 def _masked_within(rows: Any, kept: Any) -> Any:
     check_same_splits(rows.row_splits, kept.row_splits)
-    if is_ragged(kept.values):
-        return rows.with_values(_masked_within(rows.values, kept.values))
+    if is_ragged(kept.values) or kept.values.ndim > 1:
+        inner = _masked_within(_all_ragged(rows.values), _all_ragged(kept.values))
+        return rows.with_values(inner)
     counts = reduced_rows(cast(kept.values, "int64"), kept.row_splits, "reduce_sum")
     splits = splits_of(cast(counts, rows.row_splits.dtype))
     return RaggedTensor(_masked(rows.values, kept.values), splits)

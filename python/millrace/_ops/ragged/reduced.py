@@ -35,28 +35,24 @@ def reduced(value: Any, op: str, axis: Any, keepdims: bool) -> Any:
     if any(not -rank <= a < rank for a in given):
         raise ValueError(f"{op}: axis {axis!r} of a ragged tensor with {rank} axes")
     axes = sorted({a % rank for a in given})
-    result = value
-    if len(axes) == rank:
-        result = reduced(value, op, None, False)
-    elif axes:
-        result = _over(value, op, axes)
-    for one in axes if keepdims else []:
-        result = expand_dims(result, one)
-    return result
+    if len(axes) == rank and not keepdims:
+        return reduced(value, op, None, False)
+    return _over(value, op, axes, keepdims) if axes else value
 
 
-def _over(value: Any, op: str, axes: list[int]) -> Any:
+def _over(value: Any, op: str, axes: list[int], keepdims: bool) -> Any:
     if op in ("reduce_any", "reduce_all"):
         how = "reduce_max" if op == "reduce_any" else "reduce_min"
-        return _over(cast(value, "int32"), how, axes) > 0
+        return _over(cast(value, "int32"), how, axes, keepdims) > 0
     if op == "reduce_mean" and (axes != [1] or is_ragged(value.values)):
-        sums = _over(value, "reduce_sum", axes)
-        counts = _over(ones_like(value), "reduce_sum", axes)
+        sums = _over(value, "reduce_sum", axes, keepdims)
+        counts = _over(ones_like(value), "reduce_sum", axes, keepdims)
         if is_ragged(sums):
             return sums.with_flat_values(apply1("div", [sums.flat_values, counts.flat_values]))
         return apply1("div", [sums, counts])
     for axis in reversed(axes):
         value = _over_one(value, op, axis)
+        value = expand_dims(value, axis) if keepdims else value
     return value
 
 
