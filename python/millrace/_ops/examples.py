@@ -13,7 +13,7 @@ from .._graph.literals import to_array
 from .._graph.symbol import TensorLike
 from .._graph.tensor import apply, convert_to_tensor
 from ..dtypes import DType, as_dtype
-from .arrays import concat, expand_dims, gather, reshape, shape as _shape
+from .arrays import concat, expand_dims, reshape, shape as _shape
 from .constants import cast, range as _range
 from .debugging import Assert
 from .elementwise import maximum
@@ -298,18 +298,6 @@ def _steps(serialized: Any, names: list[str]) -> dict[str, tuple[Any, Any]]:
     return {name: (results[2 * i], results[2 * i + 1]) for i, name in enumerate(names)}
 
 
-def _nested_sparse(rows: RaggedTensor) -> SparseTensor:
-    """A ragged tensor [records, steps, values] as a sparse one."""
-    inner = rows.values
-    step = inner.value_rowids()
-    starts = inner.row_starts()
-    place = _range(_shape(inner.values, "int64")[0]) - gather(starts, step)
-    record = gather(rows.value_rowids(), step)
-    step_in_record = step - gather(rows.row_starts(), record)
-    columns = [expand_dims(c, 1) for c in (record, step_in_record, place)]
-    return SparseTensor(concat(columns, 1), inner.values, rows.bounding_shape())
-
-
 def _fixed_steps(name: str, feature: Any, steps: Any, counts: Any, rank: int) -> Any:
     if not feature.allow_missing:
         message = f"feature list {name!r} is missing, and allow_missing is not set"
@@ -349,7 +337,7 @@ def _sequence(name: str, feature: Any, lists: dict[str, tuple[Any, Any]], rank: 
         rows = _rows(_read(steps, _wanted(name, feature), 1)[name], "int64")
         if rank == 0:
             return rows.to_sparse()
-        return _nested_sparse(RaggedTensor.from_row_lengths(rows, _present(counts)))
+        return RaggedTensor.from_row_lengths(rows, _present(counts)).to_sparse()
     found = {w.key: _read(lists[w.key][0], [w], 1)[w.key] for w in _merge(_wanted(name, feature))}
     for other in names[1:]:
         same = reduce_all(_present(counts) == _present(lists[other][1]))
