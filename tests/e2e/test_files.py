@@ -462,9 +462,51 @@ def test_features_that_cannot_be_are_refused_at_once():
         parse({"a": mr.TensorSpec([], mr.int64)})
     with pytest.raises(ValueError):
         parse({})
-    with pytest.raises(mr.errors.UnimplementedError):
-        twice = [mr.io.RaggedFeature.UniformRowLength(2)] * 2
-        parse({"a": mr.io.RaggedFeature(mr.int64, partitions=twice)})
+    with pytest.raises(TypeError, match="no partition"):
+        parse({"a": mr.io.RaggedFeature(mr.int64, partitions=["lengths"])})
+    with pytest.raises(ValueError, match="at least 1"):
+        uniform = mr.io.RaggedFeature.UniformRowLength(0)
+        parse({"a": mr.io.RaggedFeature(mr.int64, partitions=[uniform])})
+
+
+def test_partitions_that_do_not_fit_the_values():
+    def number(*v):
+        return Feature(int64_list=Int64List(value=v))
+
+    record = Example(
+        features=Features(
+            feature={"v": number(1, 2, 3), "n": number(1, 1), "ids": number(0, -1, 0)}
+        )
+    ).SerializeToString()
+    ragged = mr.io.RaggedFeature
+    for partition in (ragged.RowLengths("n"), ragged.RowLimits("n"), ragged.ValueRowIds("ids")):
+        feature = ragged(mr.int64, value_key="v", partitions=[partition])
+        with pytest.raises(mr.errors.InvalidArgumentError):
+            mr.io.parse_single_example(record, {"r": feature})
+        with pytest.raises(mr.errors.InvalidArgumentError):
+            mr.io.parse_example([record, record], {"r": feature})
+        ds = Dataset.from_tensors([record]).map(lambda s: mr.io.parse_example(s, {"r": feature}))
+        with pytest.raises(mr.errors.InvalidArgumentError):
+            list(ds)
+
+
+def test_partitions_of_other_steps():
+    def lists(**steps):
+        return mr.train.SequenceExample(
+            feature_lists=mr.train.FeatureLists(
+                feature_list={
+                    k: mr.train.FeatureList(feature=[Feature(int64_list=Int64List(value=[1]))] * n)
+                    for k, n in steps.items()
+                }
+            )
+        ).SerializeToString()
+
+    partition = mr.io.RaggedFeature.RowLengths("n")
+    feature = {"v": mr.io.RaggedFeature(mr.int64, partitions=[partition])}
+    _, found = mr.io.parse_single_sequence_example(lists(v=2, n=2), sequence_features=feature)
+    assert found["v"].to_list() == [[[1]], [[1]]]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="numbers of steps"):
+        mr.io.parse_single_sequence_example(lists(v=2, n=1), sequence_features=feature)
 
 
 def test_sequences_of_any_length():

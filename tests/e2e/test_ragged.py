@@ -137,6 +137,42 @@ def test_an_element_that_fails_takes_its_batch_with_it():
             "out of order",
         ),
         (lambda: mr.ragged.constant([[1], [2]])[:, 3], "InvalidArgument", "row without a value"),
+        (
+            lambda: mr.gather_nd(mr.ragged.constant([[1], [2, 3]]), [[0, 1]]),
+            "InvalidArgument",
+            "beyond its row",
+        ),
+        (
+            lambda: mr.gather(mr.ragged.constant([[], [2, 3]]), [[0], [0]], batch_dims=1),
+            "InvalidArgument",
+            "beyond its row",
+        ),
+        (lambda: mr.ragged.range([1], [5], 0), "InvalidArgument", "distance is 0"),
+        (
+            lambda: mr.RaggedTensor.from_sparse(mr.sparse.from_dense([[0, 2]])),
+            "InvalidArgument",
+            "gap",
+        ),
+        (
+            lambda: mr.ragged.stack_dynamic_partitions([1, 2], [0, 3], 2),
+            "InvalidArgument",
+            "out of range",
+        ),
+        (
+            lambda: mr.sparse.reshape(mr.SparseTensor([[0, 1]], [1], [1 << 40, 1 << 41]), [-1]),
+            "InvalidArgument",
+            "2\\*\\*63",
+        ),
+        (
+            lambda: mr.sparse.reduce_sum(mr.SparseTensor([[5]], [1], [2]), axis=0),
+            "InvalidArgument",
+            "out of range",
+        ),
+        (
+            lambda: mr.sparse.add(mr.sparse.from_dense([1, 2]), mr.sparse.from_dense([1])),
+            "InvalidArgument",
+            "shapes differ",
+        ),
     ],
 )
 def test_values_that_are_refused(make, error, text):
@@ -153,7 +189,9 @@ def test_values_that_are_refused(make, error, text):
             "matmul does not take a ragged tensor",
         ),
         (lambda: mr.reduce_sum(mr.sparse.from_dense([1])), TypeError, "sparse"),
-        (lambda: mr.stack([mr.ragged.constant([[1]])]), TypeError, "ragged"),
+        (lambda: mr.ragged.constant([[1]])[::0], ValueError, "step"),
+        (lambda: mr.ragged.constant([[1]]) + [[1, 2]], TypeError, "axes have size 1"),
+        (lambda: mr.sparse.concat(0, [mr.sparse.from_dense([1]), [1]]), TypeError, "SparseTensor"),
         (lambda: mr.ragged.constant([[1], 2]), ValueError, "several depths"),
         (lambda: rows().ragged_batch(2).padded_batch(2), TypeError, "to_tensor"),
         (lambda: rows().ragged_batch(2).window(2), mr.errors.UnimplementedError, "window"),

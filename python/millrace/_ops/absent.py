@@ -36,13 +36,6 @@ assert_same_float_dtype = absent("assert_same_float_dtype", "use mr.debugging.as
 _rows = "use the values, row_splits and value_rowids() of the ragged tensors"
 cross = absent("cross", _rows)
 cross_hashed = absent("cross_hashed", _rows)
-stack_dynamic_partitions = absent("stack_dynamic_partitions", _rows)
-segment_ids_to_row_splits = absent(
-    "segment_ids_to_row_splits", "use mr.RaggedTensor.from_value_rowids(...).row_splits"
-)
-row_splits_to_segment_ids = absent(
-    "row_splits_to_segment_ids", "use mr.RaggedTensor.from_row_splits(...).value_rowids()"
-)
 
 # ---- tf.io ----
 
@@ -75,39 +68,10 @@ write_graph = absent("write_graph", "datasets pickle, and there is no graph of T
 
 # ---- tf.sparse ----
 
-_dense = "use mr.sparse.to_dense, then the function of mr for dense tensors"
-
-
-def _of_sparse(name: str) -> Callable[..., NoReturn]:
-    return absent(name, _dense)
-
-
-sparse_add = _of_sparse("add")
-sparse_bincount = _of_sparse("bincount")
-sparse_concat = _of_sparse("concat")
-sparse_cross = _of_sparse("cross")
-sparse_cross_hashed = _of_sparse("cross_hashed")
-sparse_expand_dims = _of_sparse("expand_dims")
-sparse_eye = _of_sparse("eye")
-sparse_fill_empty_rows = _of_sparse("fill_empty_rows")
-sparse_map_values = _of_sparse("map_values")
-sparse_mask = _of_sparse("mask")
-sparse_maximum = _of_sparse("maximum")
-sparse_minimum = _of_sparse("minimum")
-sparse_reduce_max = _of_sparse("reduce_max")
-sparse_reduce_sum = _of_sparse("reduce_sum")
-sparse_reorder = absent("reorder", "indices are in order here")
-sparse_reset_shape = _of_sparse("reset_shape")
-sparse_reshape = _of_sparse("reshape")
-sparse_segment_mean = _of_sparse("segment_mean")
-sparse_segment_sqrt_n = _of_sparse("segment_sqrt_n")
-sparse_segment_sum = _of_sparse("segment_sum")
-sparse_slice = _of_sparse("slice")
-sparse_softmax = _of_sparse("softmax")
-sparse_dense_matmul = _of_sparse("sparse_dense_matmul")
-sparse_split = _of_sparse("split")
-sparse_to_indicator = _of_sparse("to_indicator")
-sparse_transpose = _of_sparse("transpose")
+_dense = "use mr.sparse.to_dense, then the functions of mr for dense tensors"
+sparse_cross = absent("cross", _dense)
+sparse_cross_hashed = absent("cross_hashed", _dense)
+sparse_mask = absent("mask", "it takes IndexedSlices of gradients; use mr.sparse.retain")
 
 # ---- tf.debugging ----
 

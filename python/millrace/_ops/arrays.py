@@ -52,6 +52,8 @@ def where(
     array([ 1, 20], dtype=int32)
     """
     if x is None and y is None:
+        if hasattr(condition, "_where"):
+            return condition._where()
         holds = convert_to_tensor(condition)
         if not as_dtype(holds.dtype).is_bool:
             holds = apply1("not_equal", [holds, zeros([], holds.dtype)])
@@ -162,6 +164,8 @@ def expand_dims(input: TensorLike, axis: int, name: str | None = None) -> Any:
     >>> mr.expand_dims([1, 2], 0)
     array([[1, 2]], dtype=int32)
     """
+    if hasattr(input, "_moved"):
+        return input._moved("expand_dims", axis)
     return apply1("expand_dims", [input], AttrTable().int("axis", axis))
 
 
@@ -334,6 +338,9 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
            [3, 4]], dtype=int32)
     """
     values = values if isinstance(values, (list, tuple)) else unstack(values)
+    for value in values:
+        if hasattr(value, "_stack"):
+            return value._stack(values, axis)
     return apply1("stack", list(values), AttrTable().int("axis", axis))
 
 
@@ -548,7 +555,9 @@ def gather(
     array([30, 10], dtype=int32)
     """
     if batch_dims != 0 and (is_composite(indices) or is_composite(params)):
-        raise errors.UnimplementedError("mr.gather of ragged tensors takes no batch_dims")
+        if batch_dims != 1 or axis not in (None, 1):
+            raise errors.UnimplementedError("mr.gather of ragged tensors takes one batch axis")
+        return (indices if is_composite(indices) else params)._gather_each(params, indices)
     if is_composite(indices):
         return indices.with_flat_values(gather(params, indices.flat_values, axis=axis))
     if is_composite(params):
@@ -591,6 +600,8 @@ def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Any:
     >>> mr.tile([1, 2], [2])
     array([1, 2, 1, 2], dtype=int32)
     """
+    if hasattr(input, "_moved"):
+        return input._moved("tile", multiples)
     counts = static_shape(multiples)
     if counts is None:
         return apply1("tile", [input, _stacked(multiples)], same_dtype=False)
@@ -682,6 +693,8 @@ def reverse(tensor: TensorLike, axis: Any, name: str | None = None) -> Any:
     >>> mr.reverse([1, 2, 3], [0])
     array([3, 2, 1], dtype=int32)
     """
+    if hasattr(tensor, "_moved"):
+        return tensor._moved("reverse", axis)
     return apply1("reverse", [tensor], AttrTable().ints("axes", np.atleast_1d(axis)))
 
 
@@ -732,7 +745,7 @@ def size(input: TensorLike, out_type: DTypeLike = "int32", name: str | None = No
     >>> mr.size([[1, 2, 3]])
     3
     """
-    if is_composite(input):
+    if hasattr(input, "flat_values"):
         return size(input.flat_values, out_type)
     return apply1("size", [input], AttrTable().dtype("dtype", out_type))
 

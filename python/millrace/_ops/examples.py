@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
-from .. import errors
 from .._data.block import new_block
 from .._data.spec import ShapeLike, TensorShape
 from .._graph.attrs import AttrTable
@@ -14,7 +13,7 @@ from .._graph.literals import to_array
 from .._graph.symbol import TensorLike
 from .._graph.tensor import apply, convert_to_tensor
 from ..dtypes import DType, as_dtype
-from .arrays import concat, expand_dims, gather, reshape, shape as _shape
+from .arrays import concat, expand_dims, reshape, shape as _shape
 from .constants import cast, range as _range
 from .debugging import Assert
 from .elementwise import maximum
@@ -25,8 +24,10 @@ from .features import (
     SparseFeature,
     VarLenFeature,
 )
+from .partitions import cut, cut_each, partition_key
 from .ragged.tensor import RaggedTensor
-from .sparse import SparseTensor
+from .reductions import reduce_all
+from .sparse import SparseTensor, reorder
 
 _FIXED, _VAR = 0, 1
 
@@ -82,10 +83,6 @@ def _fixed(name: str, feature: Any) -> _Wanted:
     return _Wanted(name, _dtype(name, feature.dtype), _FIXED, dims, feature.default_value)
 
 
-def _partition_key(partition: Any) -> str | None:
-    return getattr(partition, "key", None)
-
-
 def _wanted(name: str, feature: Any) -> list[_Wanted]:
     """What one description needs of the record."""
     if isinstance(feature, (FixedLenFeature, FixedLenSequenceFeature)):
@@ -97,13 +94,9 @@ def _wanted(name: str, feature: Any) -> list[_Wanted]:
         places = [_Wanted(key, as_dtype("int64"), _VAR) for key in keys]
         return [*places, _Wanted(feature.value_key, _dtype(name, feature.dtype), _VAR)]
     if isinstance(feature, RaggedFeature):
-        if len(feature.partitions) > 1:
-            raise errors.UnimplementedError(
-                f"feature {name!r}: a RaggedFeature with several partitions is not supported"
-            )
         values = _Wanted(feature.value_key or name, _dtype(name, feature.dtype), _VAR)
-        keys = [key for key in map(_partition_key, feature.partitions) if key is not None]
-        return [values, *(_Wanted(key, as_dtype("int64"), _VAR) for key in keys)]
+        keys = [partition_key(name, p) for p in feature.partitions]
+        return [values, *(_Wanted(k, as_dtype("int64"), _VAR) for k in keys if k is not None)]
     raise TypeError(
         f"feature {name!r} is described by {type(feature).__name__}; use FixedLenFeature, "
         "FixedLenSequenceFeature, VarLenFeature, RaggedFeature or SparseFeature"
@@ -164,40 +157,27 @@ def _sparse_feature(feature: SparseFeature, found: dict[str, Any], rank: int) ->
     values = found[feature.value_key]
     columns = [expand_dims(found[key].values, 1) for key in keys]
     if rank == 0:
-        return SparseTensor(concat(columns, 1), values.values, sizes)
+        found_there = SparseTensor(concat(columns, 1), values.values, sizes)
+        return found_there if feature.already_sorted else reorder(found_there)
     records = expand_dims(_rows(values, "int64").value_rowids(), 1)
     dense_shape = concat([_shape(values.lengths, "int64"), sizes], 0)
-    return SparseTensor(concat([records, *columns], 1), values.values, dense_shape)
+    of_all = SparseTensor(concat([records, *columns], 1), values.values, dense_shape)
+    return of_all if feature.already_sorted else reorder(of_all)
 
 
-def _partitioned(feature: RaggedFeature, values: _Joined, found: dict[str, Any], rank: int) -> Any:
-    """A RaggedFeature with one partition."""
-    partition, dtype = feature.partitions[0], feature.row_splits_dtype
-    if isinstance(partition, RaggedFeature.UniformRowLength):
+def _ragged(name: str, feature: RaggedFeature, found: dict[str, Any], rank: int) -> Any:
+    """A RaggedFeature: the values in rows, the innermost first."""
+    dtype = feature.row_splits_dtype
+    joined = found[feature.value_key or name]
+    values = _rows(joined, dtype) if rank == 1 else joined.values
+    for partition in reversed(feature.partitions):
+        key = partition_key(name, partition)
+        numbers = None if key is None else found[key]
         if rank == 0:
-            return reshape(values.values, [-1, partition.length])
-        total = _shape(values.values, "int64")[0] // partition.length
-        rows = _Joined(_range(total) * 0 + partition.length, values.lengths // partition.length)
-    elif isinstance(partition, RaggedFeature.RowLengths):
-        rows = found[partition.key]
-    elif isinstance(partition, RaggedFeature.RowSplits):
-        splits = found[partition.key]
-        each = _rows(splits, "int64") if rank == 1 else None
-        inner = (
-            splits.values[1:] - splits.values[:-1]
-            if each is None
-            else each[:, 1:].values - each[:, :-1].values
-        )
-        rows = _Joined(inner, maximum(splits.lengths - 1, splits.lengths * 0))
-    else:
-        raise errors.UnimplementedError(
-            f"the partition {partition!r} of a RaggedFeature is not supported: use RowLengths, "
-            "RowSplits or UniformRowLength"
-        )
-    inner_rows = RaggedTensor.from_row_lengths(values.values, cast(rows.values, dtype))
-    if rank == 0:
-        return inner_rows
-    return RaggedTensor.from_row_lengths(inner_rows, cast(rows.lengths, dtype))
+            values = cut(values, partition, numbers and numbers.values, dtype)
+        else:
+            values = cut_each(values, partition, numbers and _rows(numbers, dtype), dtype)
+    return values
 
 
 def _finished(name: str, feature: Any, found: dict[str, Any], rank: int) -> Any:
@@ -207,10 +187,7 @@ def _finished(name: str, feature: Any, found: dict[str, Any], rank: int) -> Any:
     if isinstance(feature, VarLenFeature):
         return _sparse(found[name], rank)
     if isinstance(feature, RaggedFeature):
-        values = found[feature.value_key or name]
-        if feature.partitions:
-            return _partitioned(feature, values, found, rank)
-        return _rows(values, feature.row_splits_dtype) if rank == 1 else values.values
+        return _ragged(name, feature, found, rank)
     return found[name]
 
 
@@ -321,18 +298,6 @@ def _steps(serialized: Any, names: list[str]) -> dict[str, tuple[Any, Any]]:
     return {name: (results[2 * i], results[2 * i + 1]) for i, name in enumerate(names)}
 
 
-def _nested_sparse(rows: RaggedTensor) -> SparseTensor:
-    """A ragged tensor [records, steps, values] as a sparse one."""
-    inner = rows.values
-    step = inner.value_rowids()
-    starts = inner.row_starts()
-    place = _range(_shape(inner.values, "int64")[0]) - gather(starts, step)
-    record = gather(rows.value_rowids(), step)
-    step_in_record = step - gather(rows.row_starts(), record)
-    columns = [expand_dims(c, 1) for c in (record, step_in_record, place)]
-    return SparseTensor(concat(columns, 1), inner.values, rows.bounding_shape())
-
-
 def _fixed_steps(name: str, feature: Any, steps: Any, counts: Any, rank: int) -> Any:
     if not feature.allow_missing:
         message = f"feature list {name!r} is missing, and allow_missing is not set"
@@ -349,8 +314,18 @@ def _present(counts: Any) -> Any:
     return maximum(counts, counts * 0)
 
 
-def _sequence(name: str, feature: Any, steps: Any, counts: Any, rank: int) -> Any:
+def _list_names(name: str, feature: Any) -> list[str]:
+    """The feature lists that one description reads; that of the values is the first."""
+    if not isinstance(feature, RaggedFeature):
+        return [name]
+    keys = [partition_key(name, p) for p in feature.partitions]
+    return [feature.value_key or name, *(key for key in keys if key is not None)]
+
+
+def _sequence(name: str, feature: Any, lists: dict[str, tuple[Any, Any]], rank: int) -> Any:
     """The feature list of one description."""
+    names = _list_names(name, feature)
+    steps, counts = lists[names[0]]
     if isinstance(feature, FixedLenSequenceFeature):
         return _fixed_steps(name, feature, steps, counts, rank)
     if not isinstance(feature, (VarLenFeature, RaggedFeature)):
@@ -358,18 +333,19 @@ def _sequence(name: str, feature: Any, steps: Any, counts: Any, rank: int) -> An
             f"feature list {name!r} is described by {type(feature).__name__}; use "
             "FixedLenSequenceFeature, VarLenFeature or RaggedFeature"
         )
-    if isinstance(feature, RaggedFeature) and (feature.partitions or feature.value_key):
-        raise errors.UnimplementedError(
-            f"feature list {name!r}: partitions and value_key of a RaggedFeature are not supported "
-            "in sequences"
-        )
-    sparse = isinstance(feature, VarLenFeature)
-    dtype = "int64" if isinstance(feature, VarLenFeature) else feature.row_splits_dtype
-    rows = _rows(_read(steps, _wanted(name, feature), 1)[name], dtype)
+    if isinstance(feature, VarLenFeature):
+        rows = _rows(_read(steps, _wanted(name, feature), 1)[name], "int64")
+        if rank == 0:
+            return rows.to_sparse()
+        return RaggedTensor.from_row_lengths(rows, _present(counts)).to_sparse()
+    found = {w.key: _read(lists[w.key][0], [w], 1)[w.key] for w in _merge(_wanted(name, feature))}
+    for other in names[1:]:
+        same = reduce_all(_present(counts) == _present(lists[other][1]))
+        Assert(same, [f"the feature lists {names[0]!r} and {other!r} have other numbers of steps"])
+    rows = _ragged(name, feature, found, 1)
     if rank == 0:
-        return rows.to_sparse() if sparse else rows
-    nested = RaggedTensor.from_row_lengths(rows, cast(_present(counts), dtype))
-    return _nested_sparse(nested) if sparse else nested
+        return rows
+    return RaggedTensor.from_row_lengths(rows, cast(_present(counts), feature.row_splits_dtype))
 
 
 def _parse_sequence(
@@ -381,9 +357,10 @@ def _parse_sequence(
     parsed = _parse(records, context, rank, what) if context else {}
     lists, lengths = dict[str, Any](), dict[str, Any]()
     if sequence:
-        found = _steps(records, sorted(sequence))
+        names = {n for name in sequence for n in _list_names(name, sequence[name])}
+        found = _steps(records, sorted(names))
         for name in sorted(sequence):
-            lists[name] = _sequence(name, sequence[name], *found[name], rank)
+            lists[name] = _sequence(name, sequence[name], found, rank)
             if isinstance(sequence[name], FixedLenSequenceFeature):
                 lengths[name] = _present(found[name][1])
     return parsed, lists, lengths

@@ -89,7 +89,7 @@ class SparseFeature(NamedTuple):
     size : int or sequence of int
         Of each axis.
     already_sorted : bool
-        Accepted and ignored: the places are in order, or `sparse.to_dense` refuses them.
+        Whether the places of each example are in order; if not, they are put in order.
 
     Examples
     --------
@@ -105,13 +105,31 @@ class SparseFeature(NamedTuple):
 
 
 class _RowSplits(NamedTuple):
-    """A partition: the feature `key` has the row splits."""
+    """A partition: the feature `key` says where each row begins, and where the last one ends."""
 
     key: str
 
 
 class _RowLengths(NamedTuple):
-    """A partition: the feature `key` has the row lengths."""
+    """A partition: the feature `key` says how long each row is."""
+
+    key: str
+
+
+class _RowStarts(NamedTuple):
+    """A partition: the feature `key` says where each row begins."""
+
+    key: str
+
+
+class _RowLimits(NamedTuple):
+    """A partition: the feature `key` says where each row ends."""
+
+    key: str
+
+
+class _ValueRowIds(NamedTuple):
+    """A partition: the feature `key` says the number of each value's row."""
 
     key: str
 
@@ -132,8 +150,10 @@ class RaggedFeature(NamedTuple):
     value_key : str, optional
         The feature with the values; by default that of the description's name.
     partitions : sequence
-        ``RaggedFeature.RowLengths(key)``, ``RowSplits(key)`` or ``UniformRowLength(n)``: how the
-        values of an example are cut into rows; at most one is supported. Empty: they are a vector.
+        ``RaggedFeature.RowSplits(key)``, ``RowLengths(key)``, ``RowStarts(key)``,
+        ``RowLimits(key)``, ``ValueRowIds(key)`` or ``UniformRowLength(n)``: how the values of an
+        example are cut into rows; of several the first one is the outermost. Empty: they are a
+        vector.
     row_splits_dtype : dtype_like, default "int32"
         Or int64.
     validate : bool
@@ -153,4 +173,7 @@ class RaggedFeature(NamedTuple):
 
     RowSplits = _RowSplits  # type: ignore[misc]
     RowLengths = _RowLengths  # type: ignore[misc]
+    RowStarts = _RowStarts  # type: ignore[misc]
+    RowLimits = _RowLimits  # type: ignore[misc]
+    ValueRowIds = _ValueRowIds  # type: ignore[misc]
     UniformRowLength = _UniformRowLength  # type: ignore[misc]

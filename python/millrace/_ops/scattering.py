@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._data.structure import is_composite
 from .._graph.attrs import AttrTable
 from .._graph.symbol import TensorLike
-from .._graph.tensor import Tensor, apply1, compute
+from .._graph.tensor import Tensor, apply1, compute, convert_to_tensor
 from .arrays import reshape
 from .constants import zeros
 from .docs import described
@@ -30,6 +31,10 @@ def gather_nd(
     >>> mr.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])
     array([2, 3], dtype=int32)
     """
+    if batch_dims == 0 and is_composite(indices):
+        return indices.with_flat_values(gather_nd(params, indices.flat_values))
+    if batch_dims == 0 and is_composite(params):
+        return params._gather_nd(convert_to_tensor(indices))
     attrs = AttrTable().int("batch_dims", batch_dims)
     return apply1("gather_nd", [params, indices], attrs, same_dtype=False)
 

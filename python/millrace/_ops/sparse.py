@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -10,12 +10,19 @@ from .._data import structure as _structure
 from .._data.composite import sparse_spec
 from .._data.spec import TensorShape, TensorSpec
 from .._graph.symbol import Symbol, TensorLike
-from .._graph.tensor import apply1, convert_to_tensor
+from .._graph.tensor import Tensor, apply1, compute, convert_to_tensor
 from ..dtypes import DType, as_dtype
-from .arrays import shape as _shape, where
-from .constants import zeros
-from .elementwise import not_equal
+from .arrays import gather, shape as _shape, where
+from .constants import fill, zeros
+from .elementwise import assert_, not_equal
+from .ordering import argsort
+from .reductions import reduce_all, reduce_prod
+from .scattering import gather_nd, tensor_scatter_nd_update
 from .selection import boolean_mask
+
+
+# Operators of one tensor that leave places without a value what they are.
+_OF_VALUES = frozenset(["abs", "cast", "identity", "neg", "sign", "sqrt", "square", "tanh"])
 
 
 class SparseTensor:
@@ -92,7 +99,34 @@ class SparseTensor:
         """
         return SparseTensor(self.indices, new_values, self.dense_shape)
 
+    def get_shape(self) -> TensorShape:
+        """Return what is known of the dense shape.
+
+        Returns
+        -------
+        TensorShape
+            As `shape`.
+
+        Examples
+        --------
+        >>> mr.sparse.from_dense([[0, 5]]).get_shape()
+        TensorShape([1, 2])
+        """
+        return self.shape
+
+    def __mul__(self, other: TensorLike) -> SparseTensor:
+        return _scaled("mul", self, other)
+
+    def __truediv__(self, other: TensorLike) -> SparseTensor:
+        return _scaled("div", self, other)
+
     def _apply(self, op: str, inputs: Any, attrs: Any, same_dtype: bool) -> Any:
+        if op in _OF_VALUES:
+            return [self.with_values(apply1(op, [self.values], attrs))]
+        if op == "shape":
+            return [apply1("cast", [self.dense_shape], attrs)]
+        if op == "size":
+            return [apply1("cast", [reduce_prod(self.dense_shape)], attrs)]
         raise TypeError(f"{op} does not take a sparse tensor: use mr.sparse.to_dense, or x.values")
 
     def _reduce(self, op: str, axis: Any, keepdims: bool) -> Any:
@@ -129,9 +163,31 @@ def _build(indices: Any, values: Any, dense_shape: Any) -> Any:
 _structure.register("SparseTensor", _build)
 
 
+def _scaled(op: str, x: SparseTensor, other: TensorLike) -> SparseTensor:
+    """@x with @op of each value and that of @other, which broadcasts to the dense shape."""
+    if isinstance(other, SparseTensor):
+        raise TypeError(f"{op} of two sparse tensors: use mr.sparse.map_values, or mr.sparse.add")
+    dense = convert_to_tensor(other, x.dtype)
+    rank, own = dense.ndim, rank_of(x)
+    if rank is None or rank > own:
+        raise ValueError(f"{op}: a tensor of shape {dense.shape} does not broadcast to rank {own}")
+    if rank == 0:
+        return x.with_values(apply1(op, [x.values, dense]))
+
+    def body(y: SparseTensor, z: Tensor) -> SparseTensor:
+        sizes, whole = _shape(z, "int64"), y.dense_shape[own - rank :]
+        fits = reduce_all((sizes == whole) | (sizes == 1))
+        places = assert_(y.indices, fits, f"{op}: the tensor does not broadcast to the sparse one")
+        there = gather_nd(z, where(sizes == 1, np.int64(0), places[:, own - rank :]))
+        return y.with_values(apply1(op, [y.values, there]))
+
+    scaled: SparseTensor = compute_sparse(body, [x, dense])
+    return scaled
+
+
 def _given(sp_input: Any, what: str) -> SparseTensor:
     if not isinstance(sp_input, SparseTensor):
-        raise TypeError(f"sparse.{what} takes a SparseTensor, not {type(sp_input).__name__}")
+        raise TypeError(f"{what} takes a SparseTensor, not {type(sp_input).__name__}")
     return sp_input
 
 
@@ -146,11 +202,11 @@ def to_dense(
     Parameters
     ----------
     sp_input : SparseTensor
-        Its indices are in order, none twice.
+        Its indices are in order, none twice; see `validate_indices`.
     default_value : scalar, optional
         What stands elsewhere; by default 0, or an empty string.
     validate_indices : bool, default True
-        Accepted and ignored: they are checked.
+        Whether indices out of order or repeated are an error; if not, the last one of equals stays.
     name : str, optional
         Accepted and ignored.
 
@@ -169,12 +225,90 @@ def to_dense(
     >>> mr.sparse.to_dense(mr.SparseTensor([[1]], [7], [3]), default_value=-1)
     array([-1,  7, -1], dtype=int32)
     """
-    x = _given(sp_input, "to_dense")
+    x = _given(sp_input, "sparse.to_dense")
     default = zeros([], x.dtype) if default_value is None else default_value
     default = convert_to_tensor(default, x.dtype)
+    if not validate_indices:
+        return tensor_scatter_nd_update(fill(x.dense_shape, default), x.indices, x.values)
     return apply1(
         "sparse_to_dense", [x.indices, x.dense_shape, x.values, default], same_dtype=False
     )
+
+
+def rank_of(x: SparseTensor) -> int:
+    """How many axes @x has."""
+    _given(x, "a function of mr.sparse")
+    for size in (x.indices.shape[1], x.dense_shape.shape[0]):
+        if size is not None:
+            return int(size)
+    raise ValueError("the rank of this sparse tensor is not known: use mr.ensure_shape for indices")
+
+
+def compute_sparse(body: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    """compute() where sparse tensors are among the inputs, and are what @body returns."""
+    flat = [p for v in inputs for p in (v._components()[1] if _is_sparse(v) else [v])]
+    made: list[Any] = []
+
+    def parts(*tensors: Tensor) -> list[Any]:
+        rest = iter(tensors)
+        given = [
+            _build(next(rest), next(rest), next(rest)) if _is_sparse(v) else next(rest)
+            for v in inputs
+        ]
+        made[:] = [body(*given)]
+        results = made[0] if isinstance(made[0], list) else made
+        return [p for r in results for p in (r._components()[1] if _is_sparse(r) else [r])]
+
+    found = iter(compute(parts, flat, same_dtype=False))
+    single = not isinstance(made[0], list)
+    whole = [
+        SparseTensor(next(found), next(found), next(found)) if _is_sparse(r) else next(found)
+        for r in (made if single else made[0])
+    ]
+    return whole[0] if single else whole
+
+
+def _is_sparse(value: Any) -> bool:
+    return isinstance(value, SparseTensor)
+
+
+def in_order(indices: Any, rank: int) -> Any:
+    """Which of the @indices come one behind the other, row-major; equal ones keep their order."""
+    order = argsort(indices[:, rank - 1])
+    for axis in range(rank - 2, -1, -1):
+        order = gather(order, argsort(gather(indices[:, axis], order)))
+    return order
+
+
+def reorder(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
+    """Put the values in order: row by row.
+
+    Parameters
+    ----------
+    sp_input : SparseTensor
+        Its indices stand in any order; equal ones keep theirs.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    SparseTensor
+        The same values.
+
+    Examples
+    --------
+    >>> mr.sparse.reorder(mr.SparseTensor([[2], [0]], [7, 8], [3])).values
+    array([8, 7], dtype=int32)
+    """
+    x = _given(sp_input, "sparse.reorder")
+    rank = rank_of(x)
+
+    def body(y: SparseTensor) -> SparseTensor:
+        order = in_order(y.indices, rank)
+        return SparseTensor(gather(y.indices, order), gather(y.values, order), y.dense_shape)
+
+    ordered: SparseTensor = x if rank == 0 else compute_sparse(body, [x])
+    return ordered
 
 
 def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
@@ -224,7 +358,7 @@ def retain(sp_input: SparseTensor, to_retain: TensorLike) -> SparseTensor:
     >>> mr.sparse.retain(x, x.values > 1).values
     array([2, 3], dtype=int32)
     """
-    x = _given(sp_input, "retain")
+    x = _given(sp_input, "sparse.retain")
     return SparseTensor(
         boolean_mask(x.indices, to_retain), boolean_mask(x.values, to_retain), x.dense_shape
     )

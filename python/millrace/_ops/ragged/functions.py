@@ -6,15 +6,21 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ... import errors
-from ..._graph.symbol import Symbol, TensorLike
-from ..._graph.tensor import convert_to_tensor
+from ..._graph.literals import common_dtype
+from ..._graph.symbol import TensorLike
+from ..._graph.tensor import Tensor, compute, convert_to_tensor
 from ...dtypes import DTypeLike, as_dtype
-from ..arrays import concat, reshape
-from ..constants import cast
-from ..elementwise import maximum
-from ..selection import boolean_mask
-from .rows import check_same_rows, is_ragged, positions, reduced_rows, row_count, splits_of
+from ..arrays import concat, gather, reshape, shape as _shape, where
+from ..constants import cast, ones_like, range as _range
+from ..elementwise import assert_, ceil, maximum
+from ..ordering import argsort
+from ..reductions import reduce_all
+from ..segments import unsorted_segment_sum
+from ..selection import boolean_mask, repeat
+from .moved import stacked
+from .reduced import reduced_rows
+from .rows import as_ints, check_same_rows, check_same_splits, gather_rows, is_ragged
+from .rows import positions, row_count, splits_of
 from .tensor import RaggedTensor
 
 
@@ -143,16 +149,16 @@ def ragged_range(
     name: str | None = None,
     row_splits_dtype: DTypeLike = "int64",
 ) -> RaggedTensor:
-    """Make rows of numbers that count up.
+    """Make rows of numbers at one distance.
 
     Parameters
     ----------
-    starts : tensor_like of int
-        Where each row begins; the ends, if `limits` is not given.
-    limits : tensor_like of int, optional
-        Above the last number of each row.
-    deltas : tensor_like of int, default 1
-        The distance; 1 is supported.
+    starts : tensor_like
+        Where each row begins; the ends, if `limits` is not given. A scalar or a vector.
+    limits : tensor_like, optional
+        Beyond the last number of each row.
+    deltas : tensor_like, default 1
+        The distance of numbers; below 0, they count down.
     dtype : dtype_like, optional
         Of the values.
     name : str, optional
@@ -167,27 +173,44 @@ def ragged_range(
 
     Raises
     ------
-    UnimplementedError
-        `deltas` is not 1.
+    InvalidArgumentError
+        A distance is 0.
 
     Examples
     --------
     >>> mr.ragged.range([2, 0, 3])
     <RaggedTensor [[0, 1], [], [0, 1, 2]]>
+    >>> mr.ragged.range([1, 5], [6, 2], [2, -1])
+    <RaggedTensor [[1, 3, 5], [5, 4, 3]]>
     """
-    if isinstance(deltas, Symbol) or np.any(np.asarray(deltas) != 1):
-        raise errors.UnimplementedError("ragged.range is supported with deltas=1")
-    first = convert_to_tensor(starts, dtype)
-    if limits is None:
-        first, last = first * 0, first
-    else:
-        last = convert_to_tensor(limits, first.dtype)
-        first, last = first + last * 0, last + first * 0
-    lengths = maximum(last - first, last * 0)
-    return RaggedTensor(positions(first, lengths), splits_of(cast(lengths, row_splits_dtype)))
+    given = [starts, deltas] if limits is None else [starts, limits, deltas]
+    kind = common_dtype(given) if dtype is None else as_dtype(dtype)
+
+    def body(*numbers: Tensor) -> list[Any]:
+        parts = [reshape(x, [-1]) for x in numbers]
+        if limits is None:
+            parts.insert(0, parts[0] * 0)
+        first, last, step = parts
+        step = assert_(step, reduce_all(step != 0), "ragged.range: a distance is 0")
+        first, last, step = (
+            first + (last + step) * 0,
+            last + (first + step) * 0,
+            step + (first + last) * 0,
+        )
+        if first.dtype.is_integer:
+            counts = (last - first + step - where(step > 0, 1, -1)) // step
+        else:
+            counts = ceil((last - first) / step)
+        counts = maximum(cast(counts, "int64"), 0)
+        within = cast(positions(counts * 0, counts), first.dtype)
+        values = repeat(first, counts, axis=0) + within * repeat(step, counts, axis=0)
+        return [values, splits_of(cast(counts, row_splits_dtype))]
+
+    inputs = [convert_to_tensor(x, kind) for x in given]
+    return RaggedTensor(*compute(body, inputs))
 
 
-def ragged_boolean_mask(data: Any, mask: Any, name: str | None = None) -> RaggedTensor:
+def ragged_boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
     """Keep values of rows for which a mask holds; the rows stay.
 
     Parameters
@@ -195,61 +218,192 @@ def ragged_boolean_mask(data: Any, mask: Any, name: str | None = None) -> Ragged
     data : RaggedTensor or tensor_like
         [rows, values, ...].
     mask : RaggedTensor or tensor_like of bool
-        [rows, values].
+        Of the shape of the first axes of `data`.
     name : str, optional
         Accepted and ignored.
 
     Returns
     -------
-    RaggedTensor
-        What is left of each row.
+    RaggedTensor, Tensor or numpy.ndarray
+        What is left of each row; of a mask with one axis, the rows that are left.
 
     Examples
     --------
     >>> x = mr.ragged.constant([[1, 2], [3]])
     >>> mr.ragged.boolean_mask(x, x != 2)
     <RaggedTensor [[1], [3]]>
+    >>> mr.ragged.boolean_mask(x, [False, True])
+    <RaggedTensor [[3]]>
     """
-    rows = data if is_ragged(data) else RaggedTensor.from_tensor(data)
-    kept = mask if is_ragged(mask) else RaggedTensor.from_tensor(mask)
-    if rows.ragged_rank != 1 or kept.ragged_rank != 1:
-        raise errors.UnimplementedError("ragged.boolean_mask is supported for one ragged axis")
-    check_same_rows(rows, kept)
-    counts = reduced_rows(cast(kept.values, "int64"), kept.row_splits, "reduce_sum")
-    return RaggedTensor(
-        boolean_mask(rows.values, kept.values), splits_of(cast(counts, rows.row_splits.dtype))
+    rows = data if is_ragged(data) else convert_to_tensor(data)
+    kept = mask if is_ragged(mask) else convert_to_tensor(mask, "bool")
+    if not is_ragged(kept) and kept.ndim == 1:
+        return _masked(rows, kept)
+    kept, rows = _all_ragged(kept), _all_ragged(rows)
+    return _masked_within(rows, kept)
+
+
+def _all_ragged(value: Any) -> Any:
+    return (
+        value if is_ragged(value) else RaggedTensor.from_tensor(value, ragged_rank=value.ndim - 1)
     )
 
 
-def ragged_stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> RaggedTensor:
-    """Make a ragged tensor whose rows are given.
+def _masked(rows: Any, kept: Any) -> Any:
+    """Of @rows those for which the vector @kept holds."""
+    if not is_ragged(rows):
+        return boolean_mask(rows, kept)
+    same = rows.nrows("int64") == row_count(kept)
+    kept = assert_(kept, same, "ragged.boolean_mask: there are not as many rows")
+    return gather_rows(rows, reshape(where(kept), [-1]))
+
+
+def _masked_within(rows: Any, kept: Any) -> Any:
+    check_same_splits(rows.row_splits, kept.row_splits)
+    if is_ragged(kept.values) or kept.values.ndim > 1:
+        inner = _masked_within(_all_ragged(rows.values), _all_ragged(kept.values))
+        return rows.with_values(inner)
+    counts = reduced_rows(cast(kept.values, "int64"), kept.row_splits, "reduce_sum")
+    splits = splits_of(cast(counts, rows.row_splits.dtype))
+    return RaggedTensor(_masked(rows.values, kept.values), splits)
+
+
+def ragged_stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> Any:
+    """Join tensors along a new axis; their sizes may differ.
 
     Parameters
     ----------
-    values : sequence of tensor_like
-        Vectors of several lengths.
+    values : sequence of tensor_like or RaggedTensor
+        Of one rank.
     axis : int, default 0
-        0 is supported.
+        Where the new axis is; a negative one counts from the end.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    RaggedTensor, Tensor or numpy.ndarray
+        With one axis more. Of scalars, and of vectors along axis 1, it is an ordinary tensor.
+
+    Examples
+    --------
+    >>> mr.ragged.stack([[1, 2], [3]])
+    <RaggedTensor [[1, 2], [3]]>
+    >>> mr.ragged.stack([mr.ragged.constant([[1], [2, 3]])] * 2, axis=1)
+    <RaggedTensor [[[1], [1]], [[2, 3], [2, 3]]]>
+    """
+    whole = [value if is_ragged(value) else convert_to_tensor(value) for value in values]
+    return stacked(RaggedTensor, whole, axis)
+
+
+def segment_ids_to_row_splits(
+    segment_ids: TensorLike,
+    num_segments: TensorLike | None = None,
+    out_type: DTypeLike | None = None,
+    name: str | None = None,
+) -> Any:
+    """Make row splits of the number of each value's row.
+
+    Parameters
+    ----------
+    segment_ids : tensor_like of int
+        Does not decrease.
+    num_segments : tensor_like of int, optional
+        How many rows there are; by default one more than the last number.
+    out_type : dtype_like, optional
+        int32 or int64; by default that of `segment_ids`.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        One more than there are rows.
+
+    Examples
+    --------
+    >>> mr.ragged.segment_ids_to_row_splits([0, 0, 2])
+    array([0, 2, 2, 3])
+    """
+    ids = convert_to_tensor(as_ints(segment_ids))
+    splits = RaggedTensor.from_value_rowids(ids, ids, num_segments).row_splits
+    return splits if out_type is None else cast(splits, out_type)
+
+
+def row_splits_to_segment_ids(
+    splits: TensorLike, name: str | None = None, out_type: DTypeLike | None = None
+) -> Any:
+    """Say of each value in which row it is.
+
+    Parameters
+    ----------
+    splits : tensor_like of int
+        Row splits.
+    name : str, optional
+        Accepted and ignored.
+    out_type : dtype_like, optional
+        int32 or int64; by default that of `splits`.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        One number a value.
+
+    Examples
+    --------
+    >>> mr.ragged.row_splits_to_segment_ids([0, 2, 2, 3])
+    array([0, 0, 2])
+    """
+    bounds = convert_to_tensor(as_ints(splits))
+    lengths = bounds[1:] - bounds[:-1]
+    ids = repeat(_range(row_count(lengths)), lengths, axis=0)
+    return cast(ids, bounds.dtype if out_type is None else out_type)
+
+
+def stack_dynamic_partitions(
+    data: Any, partitions: Any, num_partitions: TensorLike, name: str | None = None
+) -> RaggedTensor:
+    """Make a row of all values, or parts, that have one number.
+
+    Parameters
+    ----------
+    data : tensor_like or RaggedTensor
+        The values.
+    partitions : tensor_like or RaggedTensor of int
+        The number of each value's row: of the shape of the first axes of `data`.
+    num_partitions : int, or scalar tensor
+        How many rows there are.
     name : str, optional
         Accepted and ignored.
 
     Returns
     -------
     RaggedTensor
-        As many rows as values.
-
-    Raises
-    ------
-    UnimplementedError
-        Another axis.
+        Each row has its values in the order of `data`.
 
     Examples
     --------
-    >>> mr.ragged.stack([[1, 2], [3]])
-    <RaggedTensor [[1, 2], [3]]>
+    >>> mr.ragged.stack_dynamic_partitions([1, 2, 3, 4], [0, 2, 0, 1], 3)
+    <RaggedTensor [[1, 3], [4], [2]]>
     """
-    if axis != 0:
-        raise errors.UnimplementedError("ragged.stack is supported for axis=0")
-    rows = [convert_to_tensor(value) for value in values]
-    lengths = concat([reshape(row_count(each), [1]) for each in rows], 0)
-    return RaggedTensor(concat(rows, 0), splits_of(lengths))
+    rows = data if is_ragged(data) else convert_to_tensor(data)
+    if is_ragged(partitions):
+        rows, numbers = _all_ragged(rows), partitions
+        while is_ragged(numbers):
+            check_same_splits(rows.row_splits, numbers.row_splits)
+            rows, numbers = rows.values, numbers.values
+    else:
+        numbers = convert_to_tensor(partitions)
+        if not is_ragged(rows) and numbers.ndim != 1:
+            behind = _shape(rows, "int64")[numbers.ndim :]
+            rows = reshape(rows, concat([np.array([-1]), behind], 0))
+            numbers = reshape(numbers, [-1])
+    count = cast(convert_to_tensor(num_partitions), "int64")
+    inside = reduce_all((numbers >= 0) & (cast(numbers, "int64") < count))
+    fits = inside & (row_count(numbers) == row_count(rows))
+    message = "stack_dynamic_partitions: the numbers do not fit the data, or are out of range"
+    numbers = assert_(numbers, fits, message)
+    order = argsort(numbers)
+    values = gather_rows(rows, order) if is_ragged(rows) else gather(rows, order)
+    lengths = unsorted_segment_sum(cast(ones_like(numbers), "int64"), numbers, count)
+    return RaggedTensor(values, splits_of(lengths))

@@ -11,10 +11,10 @@ from ..._graph.attrs import AttrTable
 from ..._graph.symbol import TensorLike
 from ..._graph.tensor import apply1, convert_to_tensor
 from ...dtypes import DTypeLike, as_dtype
-from ..arrays import concat, expand_dims, reshape, shape as _shape, where
+from ..arrays import concat, expand_dims, gather, reshape, shape as _shape, where
 from ..constants import cast, range as _range, zeros
-from ..elementwise import maximum, minimum, not_equal
-from ..reductions import reduce_max
+from ..elementwise import assert_, maximum, minimum, not_equal
+from ..reductions import reduce_all, reduce_max
 from ..selection import boolean_mask, sequence_mask
 from ..sparse import SparseTensor
 from .rows import as_ints, check_splits, column_of_zeros, row_count, splits_of, uniform, values_of
@@ -329,6 +329,51 @@ class RaggedParts:
         return result
 
     @classmethod
+    def from_nested_value_rowids(
+        cls,
+        flat_values: Any,
+        nested_value_rowids: Sequence[TensorLike],
+        nested_nrows: Sequence[TensorLike] | None = None,
+        name: str | None = None,
+        validate: bool = True,
+    ) -> Self:
+        """Make a ragged tensor of values and the numbers of the rows of each ragged axis.
+
+        Parameters
+        ----------
+        flat_values : tensor_like
+            The innermost values.
+        nested_value_rowids : sequence of tensor_like of int
+            The outermost first.
+        nested_nrows : sequence of tensor_like of int, optional
+            How many rows there are, for each of them.
+        name : str, optional
+            Accepted and ignored.
+        validate : bool, default True
+            As in `from_row_splits`.
+
+        Returns
+        -------
+        RaggedTensor
+            With as many ragged axes.
+
+        Examples
+        --------
+        >>> mr.RaggedTensor.from_nested_value_rowids([1, 2, 3], [[0, 1], [0, 0, 1]])
+        <RaggedTensor [[[1, 2]], [[3]]]>
+        """
+        counts: list[Any] = [None] * len(nested_value_rowids)
+        counts = counts if nested_nrows is None else list(nested_nrows)
+        if len(counts) != len(nested_value_rowids) or not counts:
+            raise ValueError(
+                "there are as many nested_nrows as nested_value_rowids, and one or more"
+            )
+        result = flat_values
+        for ids, rows in zip(reversed(nested_value_rowids), reversed(counts)):
+            result = cls.from_value_rowids(result, ids, rows, validate=validate)
+        return result  # type: ignore[no-any-return]
+
+    @classmethod
     def from_tensor(
         cls,
         tensor: TensorLike,
@@ -421,7 +466,11 @@ class RaggedParts:
         >>> mr.RaggedTensor.from_sparse(mr.sparse.from_dense([[1, 2], [0, 0], [3, 0]]))
         <RaggedTensor [[1, 2], [], [3]]>
         """
-        rows = cls.from_value_rowids(
-            st_input.values, st_input.indices[:, 0], st_input.dense_shape[0], validate=False
-        )
-        return cls(rows.values, cast(rows.row_splits, row_splits_dtype))
+        if st_input.indices.shape[1] != 2:
+            raise ValueError("from_sparse takes a sparse tensor of rank 2")
+        ids, columns = st_input.indices[:, 0], st_input.indices[:, 1]
+        rows = cls.from_value_rowids(st_input.values, ids, st_input.dense_shape[0])
+        places = _range(_shape(ids, "int64")[0]) - gather(rows.row_splits, ids)
+        message = "from_sparse: a row has a gap, or its values are not in order"
+        splits = assert_(rows.row_splits, reduce_all(columns == places), message)
+        return cls(rows.values, cast(splits, row_splits_dtype))

@@ -13,17 +13,15 @@ from ... import errors
 from ..._data.spec import TensorShape
 from ..._data.structure import is_composite
 from ..._graph.attrs import AttrTable
-from ..._graph.literals import to_array
+from ..._graph.literals import is_literal, to_array
 from ..._graph.symbol import Symbol, current_graph, holds_symbols
 from ..._graph.tensor import apply, apply1, convert_to_tensor
-from ...dtypes import DType
+from ...dtypes import DType, as_dtype
 from ..arrays import concat, expand_dims, gather, reshape, shape as _shape, slice as _slice, where
 from ..constants import cast, range as _range, zeros
 from ..elementwise import maximum, minimum
 from ..reductions import reduce_all, reduce_max
 from ..selection import cumsum, repeat
-
-_REDUCTIONS = {"reduce_sum": 0, "reduce_prod": 1, "reduce_min": 2, "reduce_max": 3}
 
 
 def splits_of(lengths: Any) -> Any:
@@ -168,13 +166,18 @@ def one_row(value: Any, number: Any) -> Any:
 
 
 def rows_between(value: Any, key: slice) -> Any:
-    if key.step not in (None, 1):
-        raise errors.UnimplementedError("a slice of rows of a ragged tensor has step 1")
+    step = _step(key)
+    if step != 1 or is_ragged(value.values):
+        return gather_rows(value, cast(_range(value.nrows("int64")), "int64")[key])
     starts, limits = value.row_starts()[key], value.row_limits()[key]
     lengths = limits - starts
-    if is_ragged(value.values):
-        return gather_rows(value, cast(_range(value.nrows("int64")), "int64")[key])
     return type(value)(gather(value.values, positions(starts, lengths)), splits_of(lengths))
+
+
+def _step(key: slice) -> int:
+    if not isinstance(key.step, (int, np.integer, type(None))) or key.step == 0:
+        raise ValueError(f"the step of a slice of a ragged tensor is a number, not {key.step!r}")
+    return 1 if key.step is None else int(key.step)
 
 
 def gather_rows(value: Any, numbers: Any) -> Any:
@@ -188,27 +191,43 @@ def _gather_values(values: Any, numbers: Any) -> Any:
     return gather_rows(values, numbers) if is_ragged(values) else gather(values, numbers)
 
 
-def _bound(value: Any, lengths: Any, otherwise: Any) -> Any:
-    """A bound of a slice in each row, as Python has it."""
+def _bound(value: Any, lengths: Any, otherwise: Any, least: int, beyond: int) -> Any:
+    """A bound of a slice in each row, as Python has it: from @least to @beyond past the length."""
     if value is None:
         return otherwise
     bound = cast(convert_to_tensor(value), lengths.dtype)
     bound = where(bound < 0, lengths + bound, lengths * 0 + bound)
-    return minimum(maximum(bound, lengths * 0), lengths)
+    return minimum(maximum(bound, least), lengths + beyond)
+
+
+def _places(key: slice, lengths: Any, starts: Any) -> tuple[Any, Any]:
+    """Where the values of each row are that a slice selects; how many there are of each row."""
+    step = _step(key)
+    if step > 0:
+        begin = _bound(key.start, lengths, lengths * 0, 0, 0)
+        end = _bound(key.stop, lengths, lengths, 0, 0)
+    else:
+        begin = _bound(key.start, lengths, lengths - 1, -1, -1)
+        end = _bound(key.stop, lengths, lengths * 0 - 1, -1, -1)
+    if step == 1:
+        counts = maximum(end - begin, 0)
+        return positions(starts + begin, counts), counts
+    towards = 1 if step > 0 else -1
+    counts = maximum((end - begin + (step - towards)) // step, 0)
+    within = positions(counts * 0, counts) * step
+    return repeat(starts + begin, counts, axis=0) + within, counts
 
 
 def within_rows(value: Any, keys: tuple[Any, ...]) -> Any:
     """@keys within each row."""
     first, rest = keys[0], keys[1:]
+    if first is None:
+        return expand_dims(value[(slice(None), *rest)], 1)
     lengths, starts = value.row_lengths(), value.row_starts()
     if isinstance(first, slice):
-        if first.step not in (None, 1):
-            raise errors.UnimplementedError("a slice within rows of a ragged tensor has step 1")
-        begin = _bound(first.start, lengths, lengths * 0)
-        end = maximum(_bound(first.stop, lengths, lengths), begin)
-        places = positions(starts + begin, end - begin)
+        places, counts = _places(first, lengths, starts)
         values = _gather_values(value.values, places)
-        chosen = type(value)(values, splits_of(end - begin))
+        chosen = type(value)(values, splits_of(counts))
         if not rest:
             return chosen
         if is_ragged(values):
@@ -261,7 +280,8 @@ def apply_elementwise(
     like = ragged[0]
     for other in ragged[1:]:
         check_same_rows(like, other)
-    flat = [_flat_input(value, like) for value in inputs]
+    hint = as_dtype(like.dtype) if same_dtype else None
+    flat = [_flat_input(value, like, hint) for value in inputs]
     return [like.with_flat_values(result) for result in apply(op, flat, attrs, same_dtype)]
 
 
@@ -269,77 +289,52 @@ def check_same_rows(a: Any, b: Any) -> None:
     if a.ragged_rank != b.ragged_rank:
         raise ValueError(f"ragged tensors of shapes {a.shape} and {b.shape} do not go together")
     for x, y in zip(a.nested_row_splits, b.nested_row_splits):
-        if x is y:
-            continue
-        message = "the rows of two ragged tensors have different lengths"
-        if isinstance(x, Symbol) or isinstance(y, Symbol):
-            same = reduce_max(concat([zeros([1], "int64"), cast(x, "int64")], 0)) == reduce_max(
-                concat([zeros([1], "int64"), cast(y, "int64")], 0)
-            )
-            current_graph().check(same, message)
-        elif not np.array_equal(x, y):
-            raise errors.InvalidArgumentError(message)
+        check_same_splits(x, y)
 
 
-def _flat_input(value: Any, like: Any) -> Any:
+def check_same_splits(x: Any, y: Any) -> None:
+    if x is y:
+        return
+    message = "the rows of two ragged tensors have different lengths"
+    if isinstance(x, Symbol) or isinstance(y, Symbol):
+        same = reduce_max(concat([zeros([1], "int64"), cast(x, "int64")], 0)) == reduce_max(
+            concat([zeros([1], "int64"), cast(y, "int64")], 0)
+        )
+        current_graph().check(same, message)
+    elif not np.array_equal(x, y):
+        raise errors.InvalidArgumentError(message)
+
+
+def _flat_input(value: Any, like: Any, hint: DType | None) -> Any:
+    """@value beside the flat values of @like: of a dense tensor what broadcasts to them."""
     if is_ragged(value):
         return value.flat_values
-    rank = np.ndim(value) if not isinstance(value, Symbol) else value.ndim
-    if rank == 0:
+    if not isinstance(value, Symbol) and np.ndim(value) == 0:
         return value
-    if rank == 2 and like.ragged_rank == 1 and TensorShape(convert_to_tensor(value).shape)[1] == 1:
-        return repeat(reshape(value, [-1]), like.row_lengths(), axis=0)
-    raise TypeError(
-        "beside a ragged tensor stands a ragged tensor with the same rows, a scalar, or a tensor "
-        "[rows, 1]"
-    )
-
-
-def reduced(value: Any, op: str, axis: Any, keepdims: bool) -> Any:
-    from_ = value.flat_values
-    if axis is None:
-        return apply1(op, [from_], AttrTable().bool("keepdims", False))
-    if np.ndim(axis) != 0:
-        if len(axis) == 1:
-            return reduced(value, op, axis[0], keepdims)
-        raise errors.UnimplementedError("a ragged tensor is reduced over one axis, or over all")
-    rank = TensorShape(value.shape).rank
-    axis = axis + rank if axis < 0 else axis
-    if keepdims or axis == 0:
-        raise errors.UnimplementedError(
-            f"{op} of a ragged tensor over axis {axis} with keepdims={keepdims} is not supported: "
-            "use x.to_tensor()"
+    dense = convert_to_tensor(value, hint if is_literal(value) else None)
+    rank, inner = TensorShape(like.shape).rank or 0, TensorShape(like.flat_values.shape).rank or 1
+    dims = TensorShape(dense.shape).dims
+    missing = rank - len(dims or ())
+    sizes = [*(1 for _ in range(missing)), *(dims or ())]
+    if dims is None or missing < 0 or any(n != 1 for n in sizes[1 : rank - inner + 1]):
+        raise TypeError(
+            "beside a ragged tensor stands a ragged tensor with the same rows, a scalar, or a "
+            "tensor whose ragged axes have size 1: [rows, 1]"
         )
-    if axis > 1:
-        inner = value.values
-        if is_ragged(inner):
-            return value.with_values(reduced(inner, op, axis - 1, False))
-        attrs = AttrTable().bool("keepdims", False).ints("axes", [axis - 1])
-        return value.with_values(apply1(op, [inner], attrs))
-    if is_ragged(value.values):
-        raise errors.UnimplementedError(
-            f"{op} of a ragged tensor over axis 1, whose values are ragged, is not supported: use "
-            "merge_dims, or an inner axis"
-        )
-    return reduced_rows(value.values, value.row_splits, op)
-
-
-def reduced_rows(values: Any, splits: Any, op: str) -> Any:
-    if op in ("reduce_any", "reduce_all"):
-        how = "reduce_max" if op == "reduce_any" else "reduce_min"
-        return reduced_rows(cast(values, "int32"), splits, how) > 0
-    if op == "reduce_mean":
-        lengths = cast(splits[1:] - splits[:-1], values.dtype)
-        sums = reduced_rows(values, splits, "reduce_sum")
-        for _ in range((values.ndim or 1) - 1):
-            lengths = expand_dims(lengths, -1)
-        return apply1("div", [sums, lengths])
-    attrs = AttrTable().int("reduction", _REDUCTIONS[op])
-    return apply1("ragged_reduce", [values, splits], attrs, same_dtype=False)
+    behind = _shape(dense, "int64")[max(rank - inner + 1 - missing, 0) :]
+    if sizes[0] == 1:
+        return reshape(dense, behind)
+    splits, values = like.row_splits, like.values
+    while is_ragged(values):
+        splits, values = gather(values.row_splits, splits), values.values
+    rows = reshape(dense, concat([np.array([-1], np.int64), behind], 0))
+    return repeat(rows, splits[1:] - splits[:-1], axis=0)
 
 
 def concat_rows(values: Sequence[Any], axis: int) -> Any:
     """Join ragged tensors along an axis."""
+    if not any(map(is_ragged, values)):
+        return concat(values, axis)
     cls = next(type(v) for v in values if is_ragged(v))
     rows = [v if is_ragged(v) else cls.from_tensor(v) for v in values]
     axis = axis + (TensorShape(rows[0].shape).rank or 0) if axis < 0 else axis

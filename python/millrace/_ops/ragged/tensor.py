@@ -17,11 +17,14 @@ from ...dtypes import DType, DTypeLike, as_dtype
 from ..arrays import concat, expand_dims, gather, reshape, shape as _shape
 from ..constants import cast, range as _range, zeros
 from ..reductions import reduce_max
-from ..selection import repeat
+from ..selection import boolean_mask, repeat
 from ..sparse import SparseTensor
 from .made import RaggedParts
-from .rows import apply_elementwise, concat_rows, first_rows, gather_rows, is_ragged, merged
-from .rows import one_row, reduced, row_count, rows_between, to_dense, values_of, within_rows
+from .moved import coordinates, expanded, gathered, gathered_each, gathered_nd, joined_axes
+from .moved import stacked, tiled, turned
+from .reduced import reduced
+from .rows import apply_elementwise, concat_rows, first_rows, is_ragged
+from .rows import one_row, row_count, rows_between, to_dense, values_of, within_rows
 
 
 class RaggedTensor(RaggedParts):
@@ -201,6 +204,27 @@ class RaggedTensor(RaggedParts):
         """
         return tuple(splits[1:] - splits[:-1] for splits in self.nested_row_splits)
 
+    def nested_value_rowids(self, name: str | None = None) -> tuple[Any, ...]:
+        """Return the numbers of the rows of each ragged axis, the outermost first.
+
+        Parameters
+        ----------
+        name : str, optional
+            Accepted and ignored.
+
+        Returns
+        -------
+        tuple of Tensor or numpy.ndarray
+            One a ragged axis.
+
+        Examples
+        --------
+        >>> mr.ragged.constant([[1], [2, 3]]).nested_value_rowids()
+        (array([0, 1, 1]),)
+        """
+        inner = self._values.nested_value_rowids() if is_ragged(self._values) else ()
+        return (self.value_rowids(), *inner)
+
     def value_rowids(self, name: str | None = None) -> Any:
         """Return the number of the row of each value.
 
@@ -222,20 +246,24 @@ class RaggedTensor(RaggedParts):
         numbers = cast(_range(self.nrows("int64")), self._row_splits.dtype)
         return repeat(numbers, self.row_lengths(), axis=0)
 
-    def bounding_shape(self, axis: int | None = None, name: str | None = None) -> Any:
+    def bounding_shape(
+        self, axis: Any = None, name: str | None = None, out_type: DTypeLike | None = None
+    ) -> Any:
         """Return the shape of the smallest tensor that holds all rows.
 
         Parameters
         ----------
-        axis : int, optional
-            Only the size of this axis.
+        axis : int or sequence of int, optional
+            Only the size of this axis, or of these.
         name : str, optional
             Accepted and ignored.
+        out_type : dtype_like, optional
+            By default that of the row splits.
 
         Returns
         -------
         Tensor or numpy.ndarray
-            int64.
+            The sizes.
 
         Examples
         --------
@@ -248,7 +276,8 @@ class RaggedTensor(RaggedParts):
             sizes.append(reshape(reduce_max(concat([none, cast(lengths, "int64")], 0)), [1]))
         sizes.append(_shape(self.flat_values, "int64")[1:])
         whole = concat(sizes, 0)
-        return whole if axis is None else whole[axis]
+        whole = whole if axis is None else gather(whole, axis)
+        return cast(whole, as_dtype(out_type or self._row_splits.dtype))
 
     # ---- as something else ----
 
@@ -299,12 +328,7 @@ class RaggedTensor(RaggedParts):
         Returns
         -------
         SparseTensor
-            Of rank 2.
-
-        Raises
-        ------
-        UnimplementedError
-            The rank is not 2.
+            Of the rank of this tensor.
 
         Examples
         --------
@@ -313,13 +337,17 @@ class RaggedTensor(RaggedParts):
                [0, 1],
                [1, 0]])
         """
-        if self.ragged_rank != 1 or self.flat_values.ndim != 1:
-            raise errors.UnimplementedError("to_sparse is supported for ragged tensors of rank 2")
-        rows = cast(self.value_rowids(), "int64")
-        starts = cast(self.row_starts(), "int64")
-        columns = _range(row_count(self._values)) - gather(starts, rows)
-        indices = concat([expand_dims(rows, 1), expand_dims(columns, 1)], 1)
-        return SparseTensor(indices, self._values, self.bounding_shape())
+        whole, flat = self, self.flat_values
+        if flat.ndim != 1:
+            inner = RaggedTensor.from_tensor(flat, ragged_rank=flat.ndim - 1)
+            whole = self._with_innermost(inner)
+        indices = concat([expand_dims(column, 1) for column in coordinates(whole)], 1)
+        return SparseTensor(indices, whole.flat_values, self.bounding_shape(out_type="int64"))
+
+    def _with_innermost(self, new_values: Any) -> RaggedTensor:
+        if is_ragged(self._values):
+            return self.with_values(self._values._with_innermost(new_values))
+        return self.with_values(new_values)
 
     def to_list(self) -> list[Any]:
         """Return nested lists of Python values. Outside of functions only.
@@ -406,57 +434,76 @@ class RaggedTensor(RaggedParts):
             return RaggedTensor(self._values.with_flat_values(new_values), self._row_splits)
         return self.with_values(new_values)
 
+    def with_row_splits_dtype(self, dtype: DTypeLike) -> RaggedTensor:
+        """Return the same values with row splits of another dtype.
+
+        Parameters
+        ----------
+        dtype : dtype_like
+            int32 or int64.
+
+        Returns
+        -------
+        RaggedTensor
+            With such row splits of all axes.
+
+        Examples
+        --------
+        >>> mr.ragged.constant([[1], [2, 3]]).with_row_splits_dtype(mr.int32).row_splits
+        array([0, 1, 3], dtype=int32)
+        """
+        if as_dtype(dtype).name not in ("int32", "int64"):
+            raise ValueError(f"row splits are int32 or int64, not {as_dtype(dtype).name}")
+        inner = self._values
+        inner = inner.with_row_splits_dtype(dtype) if is_ragged(inner) else inner
+        return RaggedTensor(inner, cast(self._row_splits, dtype))
+
     def merge_dims(self, outer_axis: int, inner_axis: int) -> Any:
         """Join neighbouring axes into one.
 
         Parameters
         ----------
         outer_axis, inner_axis : int
-            The first and the last of them: ragged axes, or axis 0 and the ragged one behind it.
+            The first and the last of them; negative ones count from the end.
 
         Returns
         -------
         Tensor, numpy.ndarray or RaggedTensor
             With fewer axes.
 
-        Raises
-        ------
-        UnimplementedError
-            Other axes than ragged ones.
-
         Examples
         --------
         >>> mr.ragged.constant([[[1], [2]], [[3]]]).merge_dims(1, 2)
         <RaggedTensor [[1, 2], [3]]>
         """
-        if not 0 <= outer_axis <= inner_axis <= self.ragged_rank:
-            raise errors.UnimplementedError(
-                f"merge_dims is supported for the axes 0 to {self.ragged_rank} of this tensor"
-            )
-        if outer_axis == inner_axis:
-            return self
-        if outer_axis > 1:
-            return self.with_values(self._values.merge_dims(outer_axis - 1, inner_axis - 1))
-        if outer_axis == 1:
-            return merged(self, inner_axis - 1)
-        result: Any = self
-        for _ in range(inner_axis):
-            result = result.values
-        return result
+        return joined_axes(self, outer_axis, inner_axis)
 
     # ---- operators ----
 
     def __getitem__(self, key: Any) -> Any:
         """Rows by number or slice; further keys select within each row."""
         keys = key if isinstance(key, tuple) else (key,)
+        if any(k is Ellipsis for k in keys):
+            keys = self._without_ellipsis(keys)
         first, rest = keys[0], keys[1:]
+        if first is None:
+            return expanded(self[rest] if rest else self, 0)
         if isinstance(first, slice):
             rows = self if first == slice(None) else rows_between(self, first)
             return within_rows(rows, rest) if rest else rows
-        if first is Ellipsis or first is None or isinstance(first, (list, np.ndarray)):
+        if isinstance(first, (list, np.ndarray)):
             raise TypeError("a row of a ragged tensor is an integer or a slice; see mr.gather")
         found = one_row(self, first)
         return found[rest] if rest else found
+
+    def _without_ellipsis(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
+        """@keys with as many slices for ... as there are axes without a key."""
+        place = [k is Ellipsis for k in keys].index(True)
+        rest = keys[:place] + keys[place + 1 :]
+        if any(k is Ellipsis for k in rest):
+            raise IndexError("a key of a ragged tensor has one ... at most")
+        axes = (self.shape.rank or 0) - sum(k is not None for k in rest)
+        return keys[:place] + (slice(None),) * max(axes, 0) + keys[place + 1 :]
 
     def __len__(self) -> int:
         if isinstance(self._row_splits, Symbol):
@@ -489,7 +536,29 @@ class RaggedTensor(RaggedParts):
         """gather() from this tensor."""
         if axis not in (None, 0):
             raise errors.UnimplementedError("gather from a ragged tensor is supported for axis=0")
-        return gather_rows(self, indices) if indices.ndim == 1 else one_row(self, indices)
+        return gathered(self, indices)
+
+    def _gather_nd(self, indices: Any) -> Any:
+        """gather_nd() from this tensor."""
+        return gathered_nd(self, indices)
+
+    def _gather_each(self, params: Any, indices: Any) -> Any:
+        """gather() with one batch axis; this is one of both."""
+        return gathered_each(RaggedTensor, params, indices)
+
+    def _moved(self, op: str, argument: Any) -> Any:
+        """expand_dims(), reverse() or tile() of this tensor."""
+        return {"expand_dims": expanded, "reverse": turned, "tile": tiled}[op](self, argument)
+
+    def _stack(self, values: Sequence[Any], axis: int) -> Any:
+        """stack() of values, of which this is the first ragged one."""
+        whole = [v if is_ragged(v) else convert_to_tensor(v) for v in values]
+        return stacked(RaggedTensor, whole, axis)
+
+    def _where(self) -> Any:
+        """where() of this tensor."""
+        places = self.to_sparse()
+        return boolean_mask(places.indices, places.values)
 
     def _reduce(self, op: str, axis: Any, keepdims: bool) -> Any:
         """A reduction over axes of this tensor."""

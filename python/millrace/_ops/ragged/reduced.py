@@ -1,0 +1,95 @@
+"""Reductions over axes of ragged tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._data.spec import TensorShape
+from ..._graph.attrs import AttrTable
+from ..._graph.tensor import apply1
+from ..arrays import concat, expand_dims, gather, reshape
+from ..constants import cast, ones_like
+from ..elementwise import maximum
+from ..reductions import reduce_max
+from ..segments import unsorted_segment_max, unsorted_segment_min
+from ..segments import unsorted_segment_prod, unsorted_segment_sum
+from .rows import is_ragged, positions, splits_of
+
+_REDUCTIONS = {"reduce_sum": 0, "reduce_prod": 1, "reduce_min": 2, "reduce_max": 3}
+_OF_SEGMENTS = {
+    "reduce_sum": unsorted_segment_sum,
+    "reduce_prod": unsorted_segment_prod,
+    "reduce_min": unsorted_segment_min,
+    "reduce_max": unsorted_segment_max,
+}
+
+
+def reduced(value: Any, op: str, axis: Any, keepdims: bool) -> Any:
+    """The reduction @op of the ragged tensor @value over @axis: None, a number or several."""
+    if axis is None:
+        return apply1(op, [value.flat_values], AttrTable().bool("keepdims", keepdims))
+    rank = TensorShape(value.shape).rank or 0
+    given = [int(a) for a in np.atleast_1d(axis)]
+    if any(not -rank <= a < rank for a in given):
+        raise ValueError(f"{op}: axis {axis!r} of a ragged tensor with {rank} axes")
+    axes = sorted({a % rank for a in given})
+    if len(axes) == rank and not keepdims:
+        return reduced(value, op, None, False)
+    return _over(value, op, axes, keepdims) if axes else value
+
+
+def _over(value: Any, op: str, axes: list[int], keepdims: bool) -> Any:
+    if op in ("reduce_any", "reduce_all"):
+        how = "reduce_max" if op == "reduce_any" else "reduce_min"
+        return _over(cast(value, "int32"), how, axes, keepdims) > 0
+    if op == "reduce_mean" and (axes != [1] or is_ragged(value.values)):
+        sums = _over(value, "reduce_sum", axes, keepdims)
+        counts = _over(ones_like(value), "reduce_sum", axes, keepdims)
+        if is_ragged(sums):
+            return sums.with_flat_values(apply1("div", [sums.flat_values, counts.flat_values]))
+        return apply1("div", [sums, counts])
+    for axis in reversed(axes):
+        value = _over_one(value, op, axis)
+        value = expand_dims(value, axis) if keepdims else value
+    return value
+
+
+def _over_one(value: Any, op: str, axis: int) -> Any:
+    if not is_ragged(value):
+        return apply1(op, [value], AttrTable().bool("keepdims", False).ints("axes", [axis]))
+    if axis > 1:
+        return value.with_values(_over_one(value.values, op, axis - 1))
+    if axis == 0:
+        lengths = value.row_lengths()
+        longest = reduce_max(concat([np.zeros(1, np.int64), cast(lengths, "int64")], 0))
+        return _aggregated(value.values, positions(lengths * 0, lengths), longest, op)
+    if is_ragged(value.values):
+        return _aggregated(value.values, value.value_rowids(), value.nrows("int64"), op)
+    return reduced_rows(value.values, value.row_splits, op)
+
+
+def _aggregated(data: Any, ids: Any, count: Any, op: str) -> Any:
+    """
+    The rows of @data that have one number of @ids as one row, value by value; it is as long as the
+    longest one of them. There are @count rows.
+    """
+    if not is_ragged(data):
+        return _OF_SEGMENTS[op](data, ids, count)
+    lengths = data.row_lengths()
+    splits = splits_of(maximum(unsorted_segment_max(lengths, ids, count), 0))
+    starts = gather(splits, ids)
+    places = positions(starts, lengths)
+    values = _aggregated(data.values, places, cast(splits[-1], "int64"), op)
+    return type(data)(values, splits)
+
+
+def reduced_rows(values: Any, splits: Any, op: str) -> Any:
+    """The reduction @op of each row of dense @values."""
+    if op == "reduce_mean":
+        lengths = cast(splits[1:] - splits[:-1], values.dtype)
+        lengths = reshape(lengths, [-1] + [1] * ((values.ndim or 1) - 1))
+        return apply1("div", [reduced_rows(values, splits, "reduce_sum"), lengths])
+    attrs = AttrTable().int("reduction", _REDUCTIONS[op])
+    return apply1("ragged_reduce", [values, splits], attrs, same_dtype=False)
