@@ -1,6 +1,7 @@
 """Files of tables: what pyarrow wrote (tests/support/tables), row by row."""
 
 import json
+import os
 import pathlib
 import shutil
 
@@ -199,6 +200,15 @@ def test_rows_before_the_damage_are_read(tmp_path):
         kept = ds.ignore_errors()
         assert [len(b["plain"]) for b in kept.batch(100)] == [rows] * (rows > 0)
         assert len(list(kept.take(rows + 1))) == rows
+
+
+@pytest.mark.parametrize("dataset", [Parquet, Arrow])
+def test_what_is_no_regular_file(tmp_path, dataset):
+    """Nobody writes into the pipe: it must not be waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="this is no regular file"):
+            dataset(path)
 
 
 def test_what_is_no_parquet_file(tmp_path):
