@@ -36,9 +36,12 @@ static int open_table(struct mr_table_file *f, const struct mr_table_format *for
 {
     struct stat st;
 
-    f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe makes nobody wait */
     if (f->fd < 0 || fstat(f->fd, &st) != 0) {
         return mr_error_errno(err, errno, "file '%s'", f->path);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return mr_error_set(err, MR_EINVAL, "file '%s': this is no regular file", f->path);
     }
     const struct mr_table_input in = {.ctx = f, .size = (uint64_t)st.st_size, .read = read_at};
     MR_TRY_WRAP(mr_table_open(format, &in, &f->table, err), err, "file '%s'", f->path);

@@ -2,6 +2,7 @@
 
 #include "ops/attr.h"
 #include "ops/loops.h"
+#include "ops/scratch.h"
 
 /* Walks along axes. */
 struct walk {
@@ -177,27 +178,28 @@ static void unpack(const struct routines *r, const struct mr_axes *rows,
 }
 
 struct buffers {
+    struct mr_scratch scratch;
     unsigned char *matrices[3];
     size_t bytes[3];
 };
 
 static int alloc_buffers(struct buffers *b, size_t width, const uint64_t counts[3], mr_error *err)
 {
+    size_t total = 0;
+    void *room;
+
     for (int i = 0; i < 3; i++) {
-        if (__builtin_mul_overflow(counts[i], width, &b->bytes[i])) {
+        if (__builtin_mul_overflow(counts[i], width, &b->bytes[i]) ||
+            __builtin_add_overflow(total, b->bytes[i], &total)) {
             return mr_error_nomem(err);
         }
-        b->matrices[i] = mr_malloc(b->bytes[i] + 1);
-        MR_CHECK_ALLOC(b->matrices[i], err);
+    }
+    MR_TRY(mr_scratch_take(&b->scratch, total, &room, err));
+    for (int i = 0; i < 3; i++) {
+        b->matrices[i] = room;
+        room = b->matrices[i] + b->bytes[i];
     }
     return MR_OK;
-}
-
-static void free_buffers(struct buffers *b)
-{
-    for (int i = 0; i < 3; i++) {
-        mr_free(b->matrices[i]);
-    }
 }
 
 /* One place of the batch, which is @at in the inputs and the result. The longer side of the product
@@ -268,15 +270,15 @@ int mr_product_run(const struct mr_product *p, unsigned dtype, const unsigned ch
     uint64_t counts[3] = {alone ? 0 : kept[left].count * p->inner.count,
                           alone ? 0 : kept[1 - left].count * p->inner.count,
                           kept[0].count * kept[1].count};
-    struct buffers b = {0};
+    struct buffers b;
 
     MR_ASSERT(r->width > 0);
-    int rc = alloc_buffers(&b, r->width, counts, err);
-    if (rc == MR_OK && alone) {
+    MR_TRY(alloc_buffers(&b, r->width, counts, err));
+    if (alone) {
         run_alone(p, r, width, values[0], out, &b);
-    } else if (rc == MR_OK) {
+    } else {
         run_batch(p, r, width, values, out, &b);
     }
-    free_buffers(&b);
-    return rc;
+    mr_scratch_free(&b.scratch);
+    return MR_OK;
 }

@@ -4,7 +4,6 @@
 #include "ops/fft_plan.h"
 #include "ops/rows.h"
 
-MR_AUTO_DEFINE(struct mr_fft_line, mr_fft_line_free)
 MR_AUTO_DEFINE(struct mr_fft_plan, mr_fft_plan_free)
 
 static bool is_wide(unsigned dtype)
@@ -121,7 +120,7 @@ struct job {
     const struct mr_tensor *x;
     struct mr_result *out;
     const struct mr_fft_plan *plan;
-    struct mr_fft_line line;
+    struct mr_fft_line *line;
     uint64_t n;     /* length of the transform */
     uint64_t from;  /* values a line of the input */
     uint64_t to;    /* and of the result */
@@ -136,7 +135,6 @@ static int run_lines(const struct mr_row *row, struct mr_result *out, uint64_t n
 {
     const struct mr_tensor *x = &row->in[0];
     MR_AUTO(mr_fft_plan_free) struct mr_fft_plan *own = NULL;
-    MR_AUTO(mr_fft_line_free) struct mr_fft_line *line = NULL;
 
     if (out->count == 0) {
         return MR_OK;
@@ -149,20 +147,19 @@ static int run_lines(const struct mr_row *row, struct mr_result *out, uint64_t n
     if (plan == NULL) {
         return MR_EEXHAUSTED;
     }
-    line = mr_fft_line_new(plan, err);
-    if (line == NULL) {
-        return MR_EEXHAUSTED;
-    }
+    struct mr_fft_line line;
     struct job job = {.x = x,
                       .out = out,
                       .plan = plan,
-                      .line = *line,
+                      .line = &line,
                       .n = n,
                       .from = (uint64_t)x->dims[x->rank - 1],
                       .to = (uint64_t)out->dims[out->rank - 1],
                       .inverse = mr_attr_bool(row->attrs, "inverse", false)};
     job.lines = out->count / job.to;
+    MR_TRY(mr_fft_line_init(&line, plan, err));
     run(&job);
+    mr_fft_line_free(&line);
     return MR_OK;
 }
 
@@ -172,8 +169,8 @@ static void run_fft(struct job *job)
 {
     bool wide = is_wide(job->out->dtype);
     double scale = job->inverse ? 1 / (double)job->n : 1;
-    double *re = job->inverse ? job->line.im : job->line.re;
-    double *im = job->inverse ? job->line.re : job->line.im;
+    double *re = job->inverse ? job->line->im : job->line->re;
+    double *im = job->inverse ? job->line->re : job->line->im;
 
     for (uint64_t l = 0; l < job->lines; l++) {
         const unsigned char *from = job->x->values + l * job->from * job->x->width;
@@ -183,7 +180,7 @@ static void run_fft(struct job *job)
             re[k] = part(from, wide, 2 * k);
             im[k] = part(from, wide, 2 * k + 1);
         }
-        mr_fft_run(job->plan, &job->line);
+        mr_fft_run(job->plan, job->line);
         for (uint64_t k = 0; k < job->n; k++) {
             put_complex(to, wide, k, re[k] * scale, im[k] * scale);
         }
@@ -214,8 +211,8 @@ static void load_real(const struct job *job, uint64_t l, double *to)
  * conjugate. */
 static void run_rfft(struct job *job)
 {
-    const double *re = job->line.re;
-    const double *im = job->line.im;
+    const double *re = job->line->re;
+    const double *im = job->line->im;
     bool wide = is_wide(job->out->dtype);
 
     for (uint64_t l = 0; l < job->lines; l += 2) {
@@ -223,13 +220,13 @@ static void run_rfft(struct job *job)
         unsigned char *first = job->out->values + l * job->to * job->out->width;
         unsigned char *second = first + job->to * job->out->width;
 
-        load_real(job, l, job->line.re);
+        load_real(job, l, job->line->re);
         if (both) {
-            load_real(job, l + 1, job->line.im);
+            load_real(job, l + 1, job->line->im);
         } else {
-            memset(job->line.im, 0, job->n * sizeof *im);
+            memset(job->line->im, 0, job->n * sizeof *im);
         }
-        mr_fft_run(job->plan, &job->line);
+        mr_fft_run(job->plan, job->line);
         for (uint64_t k = 0; k < job->to; k++) {
             uint64_t m = k == 0 ? 0 : job->n - k;
 
@@ -260,8 +257,8 @@ static void load_half(const struct job *job, uint64_t l)
 {
     const unsigned char *from = job->x->values + l * job->from * job->x->width;
     bool wide = is_wide(job->x->dtype);
-    double *re = job->line.re;
-    double *im = job->line.im;
+    double *re = job->line->re;
+    double *im = job->line->im;
     uint64_t half = job->n / 2 + 1;
 
     for (uint64_t k = 0; k < half; k++) {
@@ -287,11 +284,11 @@ static void run_irfft(struct job *job)
         load_half(job, l);
         /* The result is real: a transform of the conjugate gives the same. */
         for (uint64_t k = 0; k < job->n; k++) {
-            job->line.im[k] = -job->line.im[k];
+            job->line->im[k] = -job->line->im[k];
         }
-        mr_fft_run(job->plan, &job->line);
+        mr_fft_run(job->plan, job->line);
         for (uint64_t k = 0; k < job->n; k++) {
-            put_part(to, wide, k, job->line.re[k] / (double)job->n);
+            put_part(to, wide, k, job->line->re[k] / (double)job->n);
         }
     }
 }

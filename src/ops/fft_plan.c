@@ -13,7 +13,7 @@ struct mr_fft_plan {
     double *chirp_im;
     double *kernel_re; /* size: the transform of the chirp that runs the other way */
     double *kernel_im;
-    double memory[];
+    mr_buffer *memory;
 };
 
 uint64_t mr_fft_plan_length(const struct mr_fft_plan *plan)
@@ -83,9 +83,10 @@ static void make_kernel(struct mr_fft_plan *plan, double *work)
 
 static int make_chirp(struct mr_fft_plan *plan, mr_error *err)
 {
-    MR_AUTO(mr_free) double *work = mr_reallocarray(NULL, plan->size, 4 * sizeof *work);
+    MR_AUTO(mr_buffer_unref) mr_buffer *memory = NULL;
 
-    MR_CHECK_ALLOC(work, err);
+    MR_TRY(mr_buffer_new(plan->size * 4 * sizeof(double), &memory, err));
+    double *work = mr_buffer_data(memory);
     for (uint64_t k = 0, square = 0; k < plan->n; k++) {
         double angle = M_PI * (double)square / (double)plan->n;
 
@@ -97,26 +98,43 @@ static int make_chirp(struct mr_fft_plan *plan, mr_error *err)
     return MR_OK;
 }
 
+/* The plan and its arrays; NULL: there is no memory. */
+static struct mr_fft_plan *alloc_plan(uint64_t n, bool direct, mr_error *err)
+{
+    uint64_t size = 1;
+
+    if (n >= (uint64_t)1 << 40) { /* there is no memory for lengths above that anyway */
+        (void)mr_error_nomem(err);
+        return NULL;
+    }
+    while (size < (direct ? n : 2 * n - 1)) {
+        size *= 2;
+    }
+    struct mr_fft_plan *plan = mr_malloc(sizeof *plan);
+    if (plan == NULL) {
+        (void)mr_error_nomem(err);
+        return NULL;
+    }
+    size_t values = (size_t)(size + (direct ? 0 : 2 * n + 2 * size));
+    *plan = (struct mr_fft_plan){.n = n, .size = size};
+    if (mr_buffer_new(values * sizeof(double), &plan->memory, err) != MR_OK) {
+        mr_free(plan);
+        return NULL;
+    }
+    return plan;
+}
+
 struct mr_fft_plan *mr_fft_plan_new(uint64_t n, mr_error *err)
 {
     bool direct = (n & (n - 1)) == 0;
-    uint64_t size = 1;
-    struct mr_fft_plan *plan = NULL;
+    struct mr_fft_plan *plan = alloc_plan(n, direct, err);
 
-    if (n < (uint64_t)1 << 40) { /* lengths above that have no memory anyway */
-        while (size < (direct ? n : 2 * n - 1)) {
-            size *= 2;
-        }
-        size_t values = (size_t)(size + (direct ? 0 : 2 * n + 2 * size));
-        plan = mr_malloc(sizeof *plan + values * sizeof(double));
-    }
     if (plan == NULL) {
-        mr_error_nomem(err);
         return NULL;
     }
-    *plan = (struct mr_fft_plan){.n = n, .size = size};
-    plan->cosine = plan->memory;
-    plan->sine = plan->memory + size / 2;
+    uint64_t size = plan->size;
+    plan->cosine = mr_buffer_data(plan->memory);
+    plan->sine = plan->cosine + size / 2;
     for (uint64_t k = 0; k < size / 2; k++) {
         plan->cosine[k] = cos(2 * M_PI * (double)k / (double)size);
         plan->sine[k] = sin(2 * M_PI * (double)k / (double)size);
@@ -124,7 +142,7 @@ struct mr_fft_plan *mr_fft_plan_new(uint64_t n, mr_error *err)
     if (direct) {
         return plan;
     }
-    plan->chirp_re = plan->memory + size;
+    plan->chirp_re = plan->cosine + size;
     plan->chirp_im = plan->chirp_re + n;
     plan->kernel_re = plan->chirp_im + n;
     plan->kernel_im = plan->kernel_re + size;
@@ -137,27 +155,28 @@ struct mr_fft_plan *mr_fft_plan_new(uint64_t n, mr_error *err)
 
 void mr_fft_plan_free(struct mr_fft_plan *plan)
 {
-    mr_free(plan);
+    if (plan != NULL) {
+        mr_buffer_unref(plan->memory);
+        mr_free(plan);
+    }
 }
 
-struct mr_fft_line *mr_fft_line_new(const struct mr_fft_plan *plan, mr_error *err)
+int mr_fft_line_init(struct mr_fft_line *line, const struct mr_fft_plan *plan, mr_error *err)
 {
     size_t values = (size_t)(2 * plan->n + 4 * plan->size);
-    struct mr_fft_line *line = mr_malloc(sizeof *line + values * sizeof(double));
 
-    if (line == NULL) {
-        mr_error_nomem(err);
-        return NULL;
-    }
-    line->re = (double *)(void *)(line + 1);
+    void *room;
+
+    MR_TRY(mr_scratch_take(&line->scratch, values * sizeof(double), &room, err));
+    line->re = room;
     line->im = line->re + plan->n;
     line->work = line->im + plan->n;
-    return line;
+    return MR_OK;
 }
 
 void mr_fft_line_free(struct mr_fft_line *line)
 {
-    mr_free(line);
+    mr_scratch_free(&line->scratch);
 }
 
 /* A product with the chirp, a convolution with it, and a product again. */

@@ -1,8 +1,10 @@
 /* The discrete Fourier transform of one length, in float64: powers of two by halves, other lengths as
- * a convolution (Bluestein) whose length is one. A plan is constant; threads share it. */
+ * a convolution (Bluestein) whose length is one. A plan is constant; threads share it. What both
+ * take is charged to the thread's budget. */
 #pragma once
 
-#include <millrace/base.h>
+#include "ops/scratch.h"
+
 #include <stdint.h>
 
 struct mr_fft_plan;
@@ -17,10 +19,10 @@ struct mr_fft_line {
     double *re; /* length of the plan */
     double *im;
     double *work; /* the caller does not look at it */
+    struct mr_scratch scratch;
 };
 
-/* NULL: there is no memory, @err says so. */
-struct mr_fft_line *mr_fft_line_new(const struct mr_fft_plan *plan, mr_error *err);
+int mr_fft_line_init(struct mr_fft_line *line, const struct mr_fft_plan *plan, mr_error *err);
 void mr_fft_line_free(struct mr_fft_line *line);
 /* Transforms @line in place. The inverse is that of the parts exchanged, divided by the length. */
 void mr_fft_run(const struct mr_fft_plan *plan, const struct mr_fft_line *line);

@@ -2,6 +2,7 @@
  * TensorFlow has it, no separator comes before there is anything to separate. */
 #include "ops/attr.h"
 #include "ops/rows.h"
+#include "ops/scratch.h"
 
 static int infer_join(struct mr_kernel_infer *it, mr_error *err)
 {
@@ -125,16 +126,12 @@ static int join(const struct mr_string *strings, const uint64_t *order, uint64_t
     return MR_OK;
 }
 
-static int fill_join(const struct mr_row *row, struct mr_result *out, mr_error *err)
+static int join_all(const struct mr_row *row, uint64_t *order, uint64_t *ends,
+                    struct mr_result *out, mr_error *err)
 {
     uint64_t n = row->in[0].count;
     struct places p = {&row->in[1], row->in[1].count > 0 ? n / row->in[1].count : 1};
-    MR_AUTO(mr_free) uint64_t *order = mr_reallocarray(NULL, (size_t)n + 1, sizeof *order);
-    MR_AUTO(mr_free) uint64_t *ends = mr_reallocarray(NULL, (size_t)out->count + 1, sizeof *ends);
 
-    MR_CHECK_ALLOC(order, err);
-    MR_CHECK_ALLOC(ends, err);
-    MR_TRY(check_ids(row, err));
     sort_parts(&p, n, out->count, order, ends);
     for (uint64_t k = 0; k < out->count; k++) {
         uint64_t begin = k > 0 ? ends[k - 1] : 0;
@@ -144,6 +141,19 @@ static int fill_join(const struct mr_row *row, struct mr_result *out, mr_error *
                     err));
     }
     return MR_OK;
+}
+
+static int fill_join(const struct mr_row *row, struct mr_result *out, mr_error *err)
+{
+    size_t n = (size_t)row->in[0].count;
+    struct mr_scratch scratch;
+    void *order;
+
+    MR_TRY(check_ids(row, err));
+    MR_TRY(mr_scratch_take(&scratch, (n + (size_t)out->count) * sizeof(uint64_t), &order, err));
+    int rc = join_all(row, order, (uint64_t *)order + n, out, err);
+    mr_scratch_free(&scratch);
+    return rc;
 }
 
 MR_ROWS_KERNEL(string_segment_join, 3, 3, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_join,

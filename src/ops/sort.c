@@ -3,6 +3,7 @@
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/rows.h"
+#include "ops/scratch.h"
 
 static int infer_sort(struct mr_kernel_infer *it, mr_error *err)
 {
@@ -174,9 +175,8 @@ static int fill_lines(const struct mr_row *row, const line_fn *fns, struct mr_re
     if (l.n > INT32_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "an axis of size %llu", (unsigned long long)l.n);
     }
-    MR_AUTO(mr_free) void *scratch = mr_reallocarray(NULL, l.n, 2 * key_sizes[x->dtype]);
-    MR_CHECK_ALLOC(scratch, err);
-    l.scratch = scratch;
+    struct mr_scratch scratch;
+    MR_TRY(mr_scratch_take(&scratch, l.n * 2 * key_sizes[x->dtype], &l.scratch, err));
     for (uint64_t o = 0; o < outer; o++) {
         for (uint64_t i = 0; i < inner; i++) {
             l.values = x->values + (o * l.n * inner + i) * x->width;
@@ -184,6 +184,7 @@ static int fill_lines(const struct mr_row *row, const line_fn *fns, struct mr_re
             fns[x->dtype](&l);
         }
     }
+    mr_scratch_free(&scratch);
     return MR_OK;
 }
 

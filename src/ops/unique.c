@@ -4,6 +4,7 @@
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/rows.h"
+#include "ops/scratch.h"
 
 static int infer_unique(struct mr_kernel_infer *it, mr_error *err)
 {
@@ -80,10 +81,13 @@ static int fill_unique(const struct mr_row *row, struct mr_result *out, mr_error
     while (slots < 2 * x->count) {
         slots *= 2;
     }
-    MR_AUTO(mr_free) uint64_t *keys = mr_reallocarray(NULL, x->count, sizeof *keys);
-    MR_CHECK_ALLOC(keys, err);
-    MR_AUTO(mr_free) uint32_t *table = mr_calloc(slots, sizeof *table);
-    MR_CHECK_ALLOC(table, err);
+    struct mr_scratch scratch;
+    void *room;
+    MR_TRY(mr_scratch_take(&scratch, x->count * sizeof(uint64_t) + slots * sizeof(uint32_t), &room,
+                           err));
+    uint64_t *keys = room;
+    uint32_t *table = (uint32_t *)(keys + x->count);
+    memset(table, 0, slots * sizeof *table);
     if (x->dtype == MR_STRING) {
         string_keys(x, keys);
     } else {
@@ -104,6 +108,7 @@ static int fill_unique(const struct mr_row *row, struct mr_result *out, mr_error
         }
         mr_result_put_index(out, i, first);
     }
+    mr_scratch_free(&scratch);
     return MR_OK;
 }
 

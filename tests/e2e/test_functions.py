@@ -405,3 +405,20 @@ def test_clipped_together():
     parts, _ = mr.clip_by_global_norm([[np.inf]], 1.0)
     assert np.isnan(parts[0]).all()
     np.testing.assert_array_equal(mr.clip_by_norm([0.0, 0.0], 1.0), [0, 0])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: mr.signal.rfft(mr.cast(x[:1], mr.float32), [(1 << 18) - 1])[:1],
+        lambda x: mr.sort(x)[:1],
+        lambda x: mr.einsum("i,i->", x, x),
+    ],
+)
+def test_room_to_work_in_is_of_the_budget(function):
+    options = mr.Options()
+    options.autotune.ram_budget = 3 << 20
+    ds = mr.Dataset.range(1).map(lambda n: mr.range(1 << 18))
+    assert len(list(ds.map(mr.reduce_sum).with_options(options))) == 1
+    with pytest.raises(mr.errors.ResourceExhaustedError, match="memory budget of 3145728 bytes"):
+        list(ds.map(function).with_options(options))

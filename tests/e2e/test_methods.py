@@ -52,6 +52,7 @@ def test_the_dtype_rules_are_tensorflows():
         lambda x: x.reshape(5, 3),
         lambda x: x.reshape((5, -1)),
         lambda x: x.reshape([-1]),
+        lambda x: x.reshape(np.int64(-1)),
         lambda x: x.transpose(),
         lambda x: x.transpose(1, 0),
         lambda x: x.transpose((1, 0)),
@@ -81,6 +82,9 @@ def test_methods(function):
 def test_rounded_to_digits():
     same(lambda x: x.round(2), X)
     same(lambda x: x.round(-1), sample(np.float64, (3, 4), -100, 100))
+    same(lambda x: x.round(1), I)
+    with pytest.raises(TypeError, match="cast it first"):
+        mr.Dataset.range(3).map(lambda x: x.round(-1))
 
 
 @pytest.mark.parametrize(
@@ -200,8 +204,27 @@ def test_indices_that_are_refused():
         (lambda v: v[mr.constant([0, 1])], "mr.gather"),
         (lambda v: v[[0, 1]], "mr.gather"),
         (lambda v: v[True], "bool"),
+        (lambda v: v[np.True_], "bool"),
         (lambda v: v[mr.constant(1.0) :], "integer scalar"),
         (lambda v: v[mr.constant([1]) :], "integer scalar"),
     ):
         with pytest.raises(TypeError, match=says):
             mr.Dataset.range(3).batch(3).map(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        lambda v, i: v[:, :],
+        lambda v, i: v[..., :, :],
+        lambda v, i: v[i, :],
+        lambda v, i: v[:, i],
+        lambda v, i: v[:i, :],
+        lambda v, i: v[0, :],
+        lambda v, i: i[:],
+    ],
+)
+def test_more_indices_than_axes_are_refused(key):
+    ds = mr.Dataset.range(6).batch(3).map(lambda v: (v, v[0]))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="more indices than the"):
+        ds.map(key)

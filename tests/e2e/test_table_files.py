@@ -1,6 +1,7 @@
 """Files of tables: what pyarrow wrote (tests/support/tables), row by row."""
 
 import json
+import os
 import pathlib
 import shutil
 
@@ -183,6 +184,31 @@ def test_a_damaged_row_group_leaves_the_next_one(tmp_path, split):
     got = read_past_errors(Parquet(path, ["id"], split_files=split))
     assert "damaged.parquet': row group 0: column 'id': " in got[0]
     assert [int(g["id"]) for g in got[1:]] == [4, 5]
+
+
+def test_rows_before_the_damage_are_read(tmp_path):
+    """Pages of 16 rows: what is lost does not depend on how many rows are read at a time."""
+    whole = (TABLES / "encodings-fallback.parquet").read_bytes()
+    good = [row["plain"] for row in Parquet(TABLES / "encodings-fallback.parquet", ["plain"])]
+    path = tmp_path / "damaged.parquet"
+    for at, rows in [(4, 0), (244, 16), (660, 48), (1252, 96)]:
+        path.write_bytes(whole[:at] + b"\xff" * 16 + whole[at + 16 :])
+        ds = Parquet(path, ["plain"])
+        got = read_past_errors(ds)
+        assert [row["plain"] for row in got[:-1]] == good[:rows]
+        assert "damaged.parquet': row group 0: column 'plain': " in got[-1]
+        kept = ds.ignore_errors()
+        assert [len(b["plain"]) for b in kept.batch(100)] == [rows] * (rows > 0)
+        assert len(list(kept.take(rows + 1))) == rows
+
+
+@pytest.mark.parametrize("dataset", [Parquet, Arrow])
+def test_what_is_no_regular_file(tmp_path, dataset):
+    """Nobody writes into the pipe: it must not be waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="this is no regular file"):
+            dataset(path)
 
 
 def test_what_is_no_parquet_file(tmp_path):

@@ -2,6 +2,7 @@
  * cut smaller when it is short, and all of it comes back. */
 #include "engine_support.h"
 
+#include "base/alloc.h"
 #include "base/memory.h"
 
 #include <setjmp.h>
@@ -387,9 +388,43 @@ static void records_that_do_not_fit_are_passed_over_one_by_one(void **state)
     (void)unlink(path);
 }
 
+/* A map that becomes parallel has made a block before: that is given whether there is memory for
+ * more or not. What is missing is what an error has named. */
+static void no_memory_to_become_parallel(void **state)
+{
+    bool reached = true;
+
+    for (uint64_t nth = 1; reached; nth++) {
+        mr_dataset *in = make_range(1000, 1006, 1);
+        mr_dataset *ds = map_in_parallel(in, fn_doubled(in, 12), -1, true);
+        struct mr_engine_options opts = {.seed = 42, .threads = 3};
+        struct read_options options = {.errors_max = 10, .rows = 1};
+        mr_engine_iter *it = NULL;
+        struct lines l = {0};
+        uint64_t before = mr_alloc_count();
+        size_t unnamed = 0;
+
+        CHECK_OK(mr_engine_open(ds, &opts, &it, e));
+        mr_alloc_fail_at(nth);
+        assert_int_equal(read_on(it, &options, &l), MR_END);
+        reached = mr_alloc_count() - before >= nth && nth < 400;
+        mr_alloc_fail_at(0);
+        for (size_t i = 0; i < l.n; i++) {
+            unnamed += l.text[i][0] == '!' && strstr(l.text[i], ", element ") == NULL;
+        }
+        if (l.n - unnamed != 6) {
+            fail_msg("allocation %d: %zu elements and errors of elements", (int)nth, l.n - unnamed);
+        }
+        lines_free(&l);
+        mr_engine_close(it);
+        mr_dataset_unref(ds);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_memory_to_become_parallel),
         cmocka_unit_test(what_does_not_fit_at_once_is_done_in_parts),
         cmocka_unit_test(calls_that_do_not_fit_side_by_side_are_run_one_by_one),
         cmocka_unit_test(one_element_that_does_not_fit_is_refused),

@@ -86,13 +86,17 @@ static void save_numbers(const char *compression, char file[256])
     mr_dataset_unref(ds);
 }
 
+static mr_dataset *open_chunk(const char *file, int64_t chain)
+{
+    return make("saved", NULL, NULL,
+                ATTRS(TEXT_ATTR("filename", file), TEXT_ATTR("spec", "[[[\"int64\"]],\"*\"]"),
+                      INT_ATTR("chain", chain)),
+                NULL);
+}
+
 static struct lines read_chunk(const char *file, int64_t chain)
 {
-    mr_dataset *ds =
-        make("saved", NULL, NULL,
-             ATTRS(TEXT_ATTR("filename", file), TEXT_ATTR("spec", "[[[\"int64\"]],\"*\"]"),
-                   INT_ATTR("chain", chain)),
-             NULL);
+    mr_dataset *ds = open_chunk(file, chain);
     struct read_options options = {.errors_max = 100};
     struct lines l = read_all(ds, &options);
 
@@ -412,6 +416,38 @@ static void no_memory_for_saving(void **state)
     mr_dataset_unref(ds);
 }
 
+/* An allocation of a pull fails, the pull is tried again: nothing is passed over. */
+static void no_memory_for_reading(void **state)
+{
+    char file[256];
+    bool reached = true;
+
+    save_numbers("", file);
+    for (uint64_t nth = 1; reached; nth++) {
+        mr_dataset *ds = open_chunk(file, chain_of());
+        mr_engine_iter *it = open_with(ds, &(struct read_options){0});
+        struct read_options options = {.errors_max = 100};
+        struct lines got = {0};
+        size_t rows = 0;
+        uint64_t before = mr_alloc_count();
+
+        mr_alloc_fail_at(nth);
+        assert_int_equal(read_on(it, &options, &got), MR_END);
+        reached = mr_alloc_count() - before >= nth;
+        mr_alloc_fail_at(0);
+        for (size_t i = 0; i < got.n; i++) {
+            if (got.text[i][0] != '!') {
+                assert_int_equal(atoi(got.text[i]), (int)rows);
+                rows++;
+            }
+        }
+        assert_int_equal(rows, 10);
+        lines_free(&got);
+        mr_engine_close(it);
+        mr_dataset_unref(ds);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +460,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_writer_has_the_lock, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shards_are_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_memory_for_saving, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_memory_for_reading, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,8 @@ import math
 import string
 from typing import Any, Callable, TypeVar
 
+import numpy as np
+
 from ..dtypes import DTypeLike, as_dtype
 from .attrs import AttrTable
 from .symbol import Symbol, current_graph
@@ -79,7 +81,8 @@ def _axes(axis: Any, attrs: AttrTable | None = None) -> AttrTable:
 
 def _listed(values: tuple[Any, ...]) -> Any:
     """f(1, 2) as f((1, 2))"""
-    return values[0] if len(values) == 1 and not isinstance(values[0], int) else values
+    one = len(values) == 1 and not isinstance(values[0], (int, np.integer))
+    return values[0] if one else values
 
 
 class ArrayMethods(Symbol):
@@ -256,6 +259,10 @@ class ArrayMethods(Symbol):
     @_as_numpy("x.round()", "[array([0, 1]), array([2, 3])]")
     def round(self, decimals: int = 0) -> Any:
         """Compute the nearest numbers of so many digits; halves go to the even one."""
+        if decimals < 0 and not self.dtype.is_floating:
+            raise TypeError(
+                f"round(decimals={decimals}) is of floats, not of {self.dtype.name}: cast it first"
+            )
         if decimals == 0 or not self.dtype.is_floating:
             return _apply("round", [self])
         scale = 10.0**decimals

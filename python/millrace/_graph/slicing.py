@@ -82,6 +82,9 @@ class _Plan:
         self._axis = 0
         for key in keys:
             self._add(tensor, keys, key)
+        rank = tensor.shape.rank
+        if rank is not None and sum(1 for o in keys if o is not None and o is not Ellipsis) > rank:
+            self.slices.needed = True  # which says so
 
     def _add(self, tensor: Symbol, keys: tuple[Any, ...], key: Any) -> None:
         if key is Ellipsis:
@@ -110,7 +113,7 @@ class _Plan:
             self.gathers.append((self._axis, key))
             self._axis += 1
         else:
-            if isinstance(key, bool):
+            if isinstance(key, (bool, np.bool_)):
                 raise TypeError("a bool is not an index")
             i = operator.index(key)
             self.slices.add(i, i + 1, 1, "shrink_axis_mask")

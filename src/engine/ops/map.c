@@ -97,7 +97,7 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
     }
     it->in.index += mr_block_rows(in);
     if (it->threads > 0 && it->in.rest == NULL && is_worthwhile(it, in, out, mr_now_ns() - begin)) {
-        MR_TRY(go_parallel(it, err));
+        (void)go_parallel(it, NULL); /* without memory it stays in place: @out is to be given */
     }
     *ret = MR_TAKE(out);
     return MR_OK;

@@ -98,6 +98,7 @@ static int failed(struct saved_iter *it, int rc, uint64_t lost, mr_error *err)
 static int read_record(struct saved_iter *it, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *block = NULL;
+    struct mr_chunk_reader before = it->reader;
     uint64_t lost = 0;
     int rc = mr_chunk_next(&it->reader, it->head.ds->spec, &block, &lost, err);
 
@@ -118,7 +119,11 @@ static int read_record(struct saved_iter *it, mr_error *err)
                           it->path, it->offset);
         return failed(it, rc, 0, err);
     }
-    return mr_gather_add(&it->rows, block, (uint32_t)it->passed, rows - (uint32_t)it->passed, err);
+    rc = mr_gather_add(&it->rows, block, (uint32_t)it->passed, rows - (uint32_t)it->passed, err);
+    if (rc != MR_OK) {
+        it->reader = before; /* the next pull reads it again */
+    }
+    return rc;
 }
 
 static int saved_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,

@@ -1,7 +1,8 @@
 /* parquet and arrow: the rows of a file of tables, row group by row group. The file is opened by
  * the first pull. Rows are read some 1 MiB at a time, and given as slices of that. What is damaged
- * ends its row group, and the next one is read; how many rows were lost, nobody knows. A row that is
- * null where it must not be is an error in its place. */
+ * ends its row group behind the last row that can be read, however many are read at a time, and the
+ * next one is read; how many rows were lost, nobody knows. A row that is null where it must not be
+ * is an error in its place. */
 #include "engine/ops/ops.h"
 #include "engine/table_file.h"
 
@@ -188,13 +189,17 @@ static uint32_t rows_to_read(const struct table_iter *it, const struct mr_pull *
     return it->most > 0 && it->most < rows ? it->most : (uint32_t)rows;
 }
 
-/* The rows at hand cannot be had: fewer are tried, or the row group is left. MR_OK: again. */
+/* The rows at hand cannot be had: fewer are tried, as far as to the one that is damaged or too
+ * large; then the row group is left. MR_OK: again. */
 static int reading_failed(struct table_iter *it, uint32_t rows, int rc, mr_error *err)
 {
     bool too_large = rc == MR_EEXHAUSTED && (err->traits & MR_MEMORY_UNNAMED) != 0;
+    bool damaged = it->begun && mr_op_element_failed(rc, err);
+    int64_t left = MR_MAX(it->file->table->groups[it->group].rows - (int64_t)it->row, (int64_t)1);
 
     it->begun = false;
-    if (too_large && rows > 1) {
+    rows = (uint32_t)MR_MIN((int64_t)rows, left);
+    if ((too_large || damaged) && rows > 1) {
         it->most = rows / 2;
         return MR_OK;
     }
