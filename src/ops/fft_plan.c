@@ -5,6 +5,7 @@
 #include <math.h>
 
 struct mr_fft_plan {
+    mr_buffer *held; /* what it lies in */
     uint64_t n;
     uint64_t size;  /* a power of two: n, or of the convolution */
     double *cosine; /* size: of the turns k / size, k < size / 2, then the sines */
@@ -83,9 +84,10 @@ static void make_kernel(struct mr_fft_plan *plan, double *work)
 
 static int make_chirp(struct mr_fft_plan *plan, mr_error *err)
 {
-    MR_AUTO(mr_free) double *work = mr_reallocarray(NULL, plan->size, 4 * sizeof *work);
+    MR_AUTO(mr_buffer_unref) mr_buffer *held = NULL;
 
-    MR_CHECK_ALLOC(work, err);
+    MR_TRY(mr_buffer_new((size_t)plan->size * 4 * sizeof(double), &held, err));
+    double *work = mr_buffer_data(held);
     for (uint64_t k = 0, square = 0; k < plan->n; k++) {
         double angle = M_PI * (double)square / (double)plan->n;
 
@@ -101,20 +103,21 @@ struct mr_fft_plan *mr_fft_plan_new(uint64_t n, mr_error *err)
 {
     bool direct = (n & (n - 1)) == 0;
     uint64_t size = 1;
-    struct mr_fft_plan *plan = NULL;
+    mr_buffer *held = NULL;
 
-    if (n < (uint64_t)1 << 40) { /* lengths above that have no memory anyway */
-        while (size < (direct ? n : 2 * n - 1)) {
-            size *= 2;
-        }
-        size_t values = (size_t)(size + (direct ? 0 : 2 * n + 2 * size));
-        plan = mr_malloc(sizeof *plan + values * sizeof(double));
-    }
-    if (plan == NULL) {
-        mr_error_nomem(err);
+    if (n >= (uint64_t)1 << 40) { /* there is no memory for them anyway */
+        (void)mr_error_nomem(err);
         return NULL;
     }
-    *plan = (struct mr_fft_plan){.n = n, .size = size};
+    while (size < (direct ? n : 2 * n - 1)) {
+        size *= 2;
+    }
+    size_t values = (size_t)(size + (direct ? 0 : 2 * n + 2 * size));
+    if (mr_buffer_new(sizeof(struct mr_fft_plan) + values * sizeof(double), &held, err) != MR_OK) {
+        return NULL;
+    }
+    struct mr_fft_plan *plan = mr_buffer_data(held);
+    *plan = (struct mr_fft_plan){.held = held, .n = n, .size = size};
     plan->cosine = plan->memory;
     plan->sine = plan->memory + size / 2;
     for (uint64_t k = 0; k < size / 2; k++) {
@@ -137,18 +140,21 @@ struct mr_fft_plan *mr_fft_plan_new(uint64_t n, mr_error *err)
 
 void mr_fft_plan_free(struct mr_fft_plan *plan)
 {
-    mr_free(plan);
+    if (plan != NULL) {
+        mr_buffer_unref(plan->held);
+    }
 }
 
 struct mr_fft_line *mr_fft_line_new(const struct mr_fft_plan *plan, mr_error *err)
 {
     size_t values = (size_t)(2 * plan->n + 4 * plan->size);
-    struct mr_fft_line *line = mr_malloc(sizeof *line + values * sizeof(double));
+    mr_buffer *held = NULL;
 
-    if (line == NULL) {
-        mr_error_nomem(err);
+    if (mr_buffer_new(sizeof(struct mr_fft_line) + values * sizeof(double), &held, err) != MR_OK) {
         return NULL;
     }
+    struct mr_fft_line *line = mr_buffer_data(held);
+    line->held = held;
     line->re = (double *)(void *)(line + 1);
     line->im = line->re + plan->n;
     line->work = line->im + plan->n;
@@ -157,7 +163,9 @@ struct mr_fft_line *mr_fft_line_new(const struct mr_fft_plan *plan, mr_error *er
 
 void mr_fft_line_free(struct mr_fft_line *line)
 {
-    mr_free(line);
+    if (line != NULL) {
+        mr_buffer_unref(line->held);
+    }
 }
 
 /* A product with the chirp, a convolution with it, and a product again. */

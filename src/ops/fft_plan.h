@@ -2,7 +2,8 @@
  * a convolution (Bluestein) whose length is one. A plan is constant; threads share it. */
 #pragma once
 
-#include <millrace/base.h>
+#include "element/buffer.h"
+
 #include <stdint.h>
 
 struct mr_fft_plan;
@@ -14,7 +15,8 @@ uint64_t mr_fft_plan_length(const struct mr_fft_plan *plan);
 
 /* Real and imaginary parts of a line, and room to work in. */
 struct mr_fft_line {
-    double *re; /* length of the plan */
+    mr_buffer *held; /* what it lies in */
+    double *re;      /* length of the plan */
     double *im;
     double *work; /* the caller does not look at it */
 };

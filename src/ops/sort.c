@@ -174,9 +174,9 @@ static int fill_lines(const struct mr_row *row, const line_fn *fns, struct mr_re
     if (l.n > INT32_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "an axis of size %llu", (unsigned long long)l.n);
     }
-    MR_AUTO(mr_free) void *scratch = mr_reallocarray(NULL, l.n, 2 * key_sizes[x->dtype]);
-    MR_CHECK_ALLOC(scratch, err);
-    l.scratch = scratch;
+    MR_AUTO(mr_buffer_unref) mr_buffer *scratch = NULL;
+    MR_TRY(mr_buffer_new(l.n * 2 * key_sizes[x->dtype], &scratch, err));
+    l.scratch = mr_buffer_data(scratch);
     for (uint64_t o = 0; o < outer; o++) {
         for (uint64_t i = 0; i < inner; i++) {
             l.values = x->values + (o * l.n * inner + i) * x->width;

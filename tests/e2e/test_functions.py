@@ -300,7 +300,7 @@ def test_named_axes_of_one_tensor(equation):
 
 
 def test_named_axes_of_several_tensors():
-    a, b, c = sample(np.float64, (2, 3)), sample(np.float64, (3, 4)), sample(np.float64, (4, 2))
+    a, b, c = (sample(np.float64, (2, 3)), sample(np.float64, (3, 4)), sample(np.float64, (4, 2)))
     for equation in ("ij,jk,kl->il", "ij,jk,kl->lk", "ij,jk,kl"):
         np.testing.assert_allclose(mr.einsum(equation, a, b, c), np.einsum(equation, a, b, c))
 
@@ -405,3 +405,19 @@ def test_clipped_together():
     parts, _ = mr.clip_by_global_norm([[np.inf]], 1.0)
     assert np.isnan(parts[0]).all()
     np.testing.assert_array_equal(mr.clip_by_norm([0.0, 0.0], 1.0), [0, 0])
+
+
+@pytest.mark.parametrize(
+    "name, of",
+    [
+        ("sort", lambda: mr.sort(mr.zeros([1_000_000], mr.uint8))),
+        ("fft", lambda: mr.signal.fft(mr.cast(mr.zeros([100_003]), mr.complex64))),
+        ("resize", lambda: mr.image.resize(mr.zeros([1, 1, 1], mr.uint8), [1, 500_000], "bicubic")),
+    ],
+)
+def test_what_a_kernel_works_with_counts(name, of):
+    """Arguments and results have room, and what is needed between them has not."""
+    options = mr.Options()
+    options.autotune.ram_budget = 7 << 20
+    with pytest.raises(mr.errors.ResourceExhaustedError, match=rf"{name}.* bytes more do not fit"):
+        list(mr.Dataset.range(1).map(lambda _: of()).with_options(options))
