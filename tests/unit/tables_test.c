@@ -7,6 +7,7 @@
 #include "tables/sink.h"
 #include "tables/table.h"
 #include "tables/thrift.h"
+#include "tables/values.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -115,6 +116,33 @@ static void deltas_of_few_bytes(void **state)
     assert_int_equal(mr_memory_used(memory), empty);
     (void)mr_memory_enter(before);
     mr_memory_unref(memory);
+}
+
+/* ---- dictionaries ---- */
+
+static void indices_behind_a_dictionary(void **state)
+{
+    static const struct mr_physical_type type = {MR_PHYSICAL_INT32, 4};
+    static const unsigned char values[] = {7, 0, 0, 0, 8, 0, 0, 0};
+    static const int32_t eight = 8;
+    unsigned char page[] = {2, 2, 1}; /* two bits each, once: index 1 */
+    struct mr_dictionary d = {0};
+    struct mr_values v = {0};
+    int32_t got = 0;
+    mr_error err;
+
+    assert_int_equal(mr_dictionary_read(&d, type, values, sizeof values, 2, &err), MR_OK);
+    for (page[2] = 1; page[2] < 4; page[2]++) {
+        assert_int_equal(
+            mr_values_begin(&v, type, MR_ENCODING_DICTIONARY, page, sizeof page, 1, &d, &err),
+            MR_OK);
+        int rc = mr_values_fixed(&v, &got, 1, &err);
+        assert_int_equal(rc, page[2] == 1 ? MR_OK : MR_EDATALOSS);
+        assert_int_equal(got, eight);
+    }
+    assert_string_equal(err.message, "an index that the dictionary does not have");
+    mr_values_end(&v);
+    mr_dictionary_free(&d);
 }
 
 /* ---- Thrift ---- */
@@ -354,6 +382,41 @@ static void columns_that_wait(void **state)
     rows_count(&mr_table_arrow, "lists-lz4.arrow");
 }
 
+/* File @name with @size bytes of it replaced, as @was is not there twice. */
+static struct bytes changed_file(const char *name, const void *was, const void *is, size_t size)
+{
+    struct bytes b = read_file(name);
+    unsigned char *at = memmem(b.data, b.size, was, size);
+
+    assert_non_null(at);
+    memcpy(at, is, size);
+    return b;
+}
+
+static void values_that_have_changed(void **state)
+{
+    static const float was[] = {0, 0.5F, 1, 1.5F};
+    static const float is[] = {0, 0.5F, 1, 2.5F};
+    struct bytes b = changed_file("example-checksums.parquet", was, is, sizeof was);
+    mr_error err;
+
+    assert_int_equal(read_table(&mr_table_parquet, &b, &err), MR_EDATALOSS);
+    assert_non_null(strstr(err.message, "the checksum of a page is wrong"));
+    free(b.data);
+}
+
+static void offsets_that_decrease(void **state)
+{
+    static const int32_t was[] = {0, 5, 5, 10, 15};
+    static const int32_t is[] = {0, 5, 3, 10, 15};
+    struct bytes b = changed_file("example.arrow", was, is, sizeof was);
+    mr_error err;
+
+    assert_int_equal(read_table(&mr_table_arrow, &b, &err), MR_EDATALOSS);
+    assert_non_null(strstr(err.message, "offset 3 behind 5"));
+    free(b.data);
+}
+
 /* Each allocation fails once: that is what is said, and nothing is left (the address sanitizer
  * looks). */
 static void no_memory(void **state)
@@ -398,11 +461,14 @@ int main(void)
         cmocka_unit_test(a_run_of_no_end),
         cmocka_unit_test(deltas),
         cmocka_unit_test(deltas_of_few_bytes),
+        cmocka_unit_test(indices_behind_a_dictionary),
         cmocka_unit_test(structs_in_structs),
         cmocka_unit_test(arrays_of_others),
         cmocka_unit_test(numbers_are_lent),
         cmocka_unit_test(an_index_that_is_in_no_dictionary),
         cmocka_unit_test(columns_that_wait),
+        cmocka_unit_test(values_that_have_changed),
+        cmocka_unit_test(offsets_that_decrease),
         cmocka_unit_test(no_memory),
     };
 
