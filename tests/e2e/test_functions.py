@@ -421,3 +421,11 @@ def test_what_a_kernel_works_with_counts(name, of):
     options.autotune.ram_budget = 7 << 20
     with pytest.raises(mr.errors.ResourceExhaustedError, match=rf"{name}.* bytes more do not fit"):
         list(mr.Dataset.range(1).map(lambda _: of()).with_options(options))
+
+
+@pytest.mark.parametrize("maxlen", [2**32 + 2, -(2**63)])
+def test_a_mask_is_as_long_as_it_is_to_be(maxlen):
+    """The length does not take the narrower dtype of the lengths."""
+    ds = mr.Dataset.from_tensors(np.int64(maxlen))
+    with pytest.raises((mr.errors.ResourceExhaustedError, mr.errors.InvalidArgumentError)):
+        list(ds.map(lambda n: mr.sequence_mask(np.array([1, 3], np.int32), n)))
