@@ -147,3 +147,10 @@ def test_data_behind_the_end_marker_is_ignored():
 
     (part,) = mr.Dataset.range(1).map(cut).as_numpy_iterator()
     assert (part == mr.io.decode_jpeg(load("baseline.jpg"), channels=3)[1:5, 1:5]).all()
+
+
+def test_numbers_beyond_32_bits_are_outside():
+    far = mr.Dataset.from_tensors(np.int64(2**32))
+    image = np.zeros([5, 5, 3], np.uint8)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="4294967296.* not within axis 0"):
+        list(far.map(lambda n: mr.image.crop_to_bounding_box(image, n, 0, 2, 2)))
