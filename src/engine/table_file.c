@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "dataset/operator.h"
+#include "tables/sink.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -145,6 +146,7 @@ static int make_block(struct mr_table_file *f, struct ArrowArray *rows, uint32_t
         const struct mr_arrow_want want = {&f->table->columns[f->columns[i]].schema,
                                            f->wants[i].instead};
 
+        mr_arrow_array_discharge(rows->children[i]); /* the column is charged instead */
         MR_TRY_WRAP(mr_arrow_column(&want, rows->children[i], bad, i + 1, &columns[i], err), err,
                     "%s %u, column '%.*s'", f->table->format->group, f->table->group,
                     (int)MR_MIN(f->wants[i].name_size, 64), f->wants[i].name);

@@ -220,17 +220,17 @@ int mr_resize_axis_new(int method, bool antialias, int64_t in, int64_t out,
                        struct mr_resize_axis *ret, mr_error *err)
 {
     size_t span = span_of(method, antialias, (double)in / (double)out, in);
+    size_t bytes;
 
-    *ret = (struct mr_resize_axis){
-        .starts = mr_reallocarray(NULL, (size_t)out, sizeof *ret->starts),
-        .counts = mr_reallocarray(NULL, (size_t)out, sizeof *ret->counts),
-        .weights = mr_reallocarray(NULL, (size_t)out * span, sizeof *ret->weights),
-        .span = span,
-    };
-    if (ret->starts == NULL || ret->counts == NULL || ret->weights == NULL) {
-        mr_resize_axis_free(ret);
+    *ret = (struct mr_resize_axis){.span = span};
+    if (__builtin_mul_overflow((size_t)out, 2 * sizeof *ret->starts + span * sizeof *ret->weights,
+                               &bytes)) {
         return mr_error_nomem(err);
     }
+    MR_TRY(mr_buffer_new(bytes, &ret->held, err));
+    ret->starts = mr_buffer_data(ret->held);
+    ret->counts = ret->starts + out;
+    ret->weights = (float *)(void *)(ret->counts + out);
     for (int64_t i = 0; i < out; i++) {
         struct pixel p = {.weights = ret->weights + (size_t)i * span, .room = (int64_t)span};
 
@@ -244,8 +244,6 @@ int mr_resize_axis_new(int method, bool antialias, int64_t in, int64_t out,
 
 void mr_resize_axis_free(struct mr_resize_axis *axis)
 {
-    mr_free(axis->starts);
-    mr_free(axis->counts);
-    mr_free(axis->weights);
+    mr_buffer_unref(axis->held);
     *axis = (struct mr_resize_axis){0};
 }

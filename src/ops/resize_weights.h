@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "base/base.h"
+#include "element/buffer.h"
 
 enum mr_resize {
     MR_RESIZE_BILINEAR,
@@ -20,6 +20,7 @@ enum mr_resize {
 
 /* Pixel i is the sum of weights[i * span + k] * in[starts[i] + k], k below counts[i]. */
 struct mr_resize_axis {
+    mr_buffer *held; /* all three */
     uint32_t *starts;
     uint32_t *counts;
     float *weights;

@@ -190,6 +190,7 @@ static int fetch(const struct part *p, int which, uint64_t first, uint64_t n, vo
     }
     memcpy(ret, &to, sizeof to);
     to = NULL;
+    p->b->fetched += n;
     return MR_OK;
 }
 
@@ -274,6 +275,7 @@ static int make_array(const struct part *p, const struct mr_arrow_type *type, st
 {
     struct parts to = {.n = 2};
     int64_t length = node_length(p);
+    uint64_t before = p->b->fetched;
     int rc = MR_OK;
 
     if (r.first < 0 || r.n < 0 || r.first > length || r.n > length - r.first) {
@@ -286,8 +288,9 @@ static int make_array(const struct part *p, const struct mr_arrow_type *type, st
     }
     if (rc == MR_OK) {
         rc = mr_arrow_array(r.n, to.buffers[0] != NULL ? -1 : 0, to.buffers, to.n, to.has_child,
-                            ret, err);
+                            p->b->fetched - before, ret, err);
     }
+    p->b->fetched = before;
     if (rc == MR_OK && to.has_child) {
         *ret->children[0] = to.child;
     }

@@ -210,7 +210,7 @@ static int arrow_next(struct mr_table *t, uint32_t rows, struct ArrowArray *ret,
     void *const no_validity = NULL;
     struct ArrowArray all;
 
-    MR_TRY(mr_arrow_array(rows, 0, &no_validity, 1, t->nchosen, &all, err));
+    MR_TRY(mr_arrow_array(rows, 0, &no_validity, 1, t->nchosen, 0, &all, err));
     for (uint32_t i = 0; i < t->nchosen; i++) {
         int rc = mr_arrow_read_column(a, t->chosen[i], t->row, rows, all.children[i], err);
 

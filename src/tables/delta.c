@@ -90,7 +90,7 @@ static uint64_t block(struct delta *d, uint64_t *last, int64_t *to, uint64_t lef
     return done;
 }
 
-int mr_delta_read(const unsigned char *p, size_t size, uint64_t most, int64_t **ret, size_t *n,
+int mr_delta_read(const unsigned char *p, size_t size, uint64_t most, mr_buffer **ret, size_t *n,
                   size_t *used, mr_error *err)
 {
     struct delta d = {.at = p, .end = p + size};
@@ -108,9 +108,10 @@ int mr_delta_read(const unsigned char *p, size_t size, uint64_t most, int64_t **
         return mr_table_damaged(err, "%" PRIu64 " delta-encoded values, there should be %" PRIu64,
                                 count, most);
     }
-    MR_TRY(mr_table_room(count * sizeof **ret, err));
-    MR_AUTO(mr_free) int64_t *to = mr_malloc((size_t)count * sizeof *to + 1);
-    MR_CHECK_ALLOC(to, err);
+    MR_AUTO(mr_buffer_unref) mr_buffer *numbers = NULL;
+    MR_TRY(mr_table_room(count * sizeof(int64_t), err));
+    MR_TRY(mr_buffer_new((size_t)count * sizeof(int64_t), &numbers, err));
+    int64_t *to = mr_buffer_data(numbers);
     if (count > 0) {
         to[0] = (int64_t)last;
     }
@@ -120,7 +121,7 @@ int mr_delta_read(const unsigned char *p, size_t size, uint64_t most, int64_t **
     if (d.bad) {
         return mr_table_damaged(err, "delta-encoded values are damaged");
     }
-    *ret = MR_TAKE(to);
+    *ret = MR_TAKE(numbers);
     *n = (size_t)count;
     *used = (size_t)(d.at - p);
     return MR_OK;

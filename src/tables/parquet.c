@@ -42,7 +42,7 @@ static int parquet_next(struct mr_table *t, uint32_t rows, struct ArrowArray *re
     void *const no_validity = NULL;
     struct ArrowArray all;
 
-    MR_TRY(mr_arrow_array(rows, 0, &no_validity, 1, t->nchosen, &all, err));
+    MR_TRY(mr_arrow_array(rows, 0, &no_validity, 1, t->nchosen, 0, &all, err));
     for (uint32_t i = 0; i < t->nchosen; i++) {
         int rc = mr_parquet_read(f->readers[i], rows, all.children[i], err);
 

@@ -1,6 +1,7 @@
 #include "tables/sink.h"
 
 #include "base/limits.h"
+#include "base/memory.h"
 #include "tables/bits.h"
 #include "tables/table.h"
 
@@ -124,6 +125,20 @@ int mr_sink_add_nulls(struct mr_sink *s, size_t n, mr_error *err)
     return MR_OK;
 }
 
+/* What was reserved. */
+static uint64_t room_of(const struct mr_sink *s)
+{
+    uint64_t n = s->valid != NULL ? bits(s->cap) : 0;
+
+    if (s->kind == MR_SINK_FIXED) {
+        return n + (uint64_t)s->cap * s->width;
+    }
+    if (s->kind == MR_SINK_BITS) {
+        return n + bits(s->cap);
+    }
+    return n + ((uint64_t)s->cap + 1) * sizeof *s->offsets + s->data_cap;
+}
+
 int mr_sink_take(struct mr_sink *s, struct ArrowArray *child, struct ArrowArray *ret, mr_error *err)
 {
     void *buffers[3] = {s->valid, s->data, NULL};
@@ -134,7 +149,8 @@ int mr_sink_take(struct mr_sink *s, struct ArrowArray *child, struct ArrowArray 
         buffers[2] = s->data;
         n = s->kind == MR_SINK_BYTES ? 3 : 2;
     }
-    MR_TRY(mr_arrow_array((int64_t)s->n, s->nulls, buffers, n, child != NULL, ret, err));
+    MR_TRY(
+        mr_arrow_array((int64_t)s->n, s->nulls, buffers, n, child != NULL, room_of(s), ret, err));
     if (child != NULL) {
         *ret->children[0] = *child;
         child->release = NULL;
@@ -146,9 +162,16 @@ int mr_sink_take(struct mr_sink *s, struct ArrowArray *child, struct ArrowArray 
 /* ---- Arrow's structs ---- */
 
 struct array_parts {
+    mr_memory *memory; /* that they are charged to, or NULL */
+    size_t charged;
     const void *buffers[3];
     struct ArrowArray *children[];
 };
+
+static void discharge(struct array_parts *parts)
+{
+    mr_memory_release(MR_TAKE(parts->memory), parts->charged);
+}
 
 static void release_array(struct ArrowArray *a)
 {
@@ -167,17 +190,43 @@ static void release_array(struct ArrowArray *a)
     for (int64_t i = 0; i < a->n_buffers; i++) {
         mr_free((void *)(uintptr_t)parts->buffers[i]);
     }
+    discharge(parts);
     mr_free(parts);
     a->release = NULL;
 }
 
+void mr_arrow_array_discharge(struct ArrowArray *a)
+{
+    struct array_parts *parts = a->private_data;
+
+    for (int64_t i = 0; i < a->n_children; i++) {
+        mr_arrow_array_discharge(parts->children[i]);
+    }
+    discharge(parts);
+}
+
+/* @parts are there, and nothing else. */
+static int charge(struct array_parts *parts, uint64_t bytes, mr_error *err)
+{
+    mr_memory *memory = mr_memory_current();
+
+    if (!mr_memory_charge(memory, MR_MEMORY_WORK, (size_t)bytes)) {
+        mr_free(parts);
+        return mr_memory_refused(memory, MR_MEMORY_WORK, (size_t)bytes, err);
+    }
+    parts->memory = memory;
+    parts->charged = (size_t)bytes;
+    return MR_OK;
+}
+
 int mr_arrow_array(int64_t length, int64_t nulls, void *const *buffers, int n_buffers,
-                   int64_t n_children, struct ArrowArray *ret, mr_error *err)
+                   int64_t n_children, uint64_t bytes, struct ArrowArray *ret, mr_error *err)
 {
     struct array_parts *parts =
         mr_calloc(1, sizeof *parts + (size_t)n_children * sizeof parts->children[0]);
 
     MR_CHECK_ALLOC(parts, err);
+    MR_TRY(charge(parts, bytes, err));
     struct ArrowArray a = {
         .length = length,
         .null_count = nulls,

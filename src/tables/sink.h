@@ -44,9 +44,12 @@ int mr_sink_take(struct mr_sink *s, struct ArrowArray *child, struct ArrowArray 
                  mr_error *err);
 
 /* An array of @n_buffers buffers, NULL or of mr_malloc(), and room for @n_children, zeroed: its
- * release() frees them all. On failure nothing was taken. */
+ * release() frees them all. They have @bytes, which are charged until then: the columns of a row
+ * group wait for one another. On failure nothing was taken. */
 int mr_arrow_array(int64_t length, int64_t nulls, void *const *buffers, int n_buffers,
-                   int64_t n_children, struct ArrowArray *ret, mr_error *err);
+                   int64_t n_children, uint64_t bytes, struct ArrowArray *ret, mr_error *err);
+/* What it has, children included, is charged no longer: it goes into a block, which is. */
+void mr_arrow_array_discharge(struct ArrowArray *a);
 /* A schema with copies of @format and @name, and room for @n_children. */
 int mr_arrow_schema(const char *format, const char *name, bool nullable, int64_t n_children,
                     struct ArrowSchema *ret, mr_error *err);

@@ -59,7 +59,7 @@ static int begin_dictionary(struct mr_values *v, mr_error *err)
 }
 
 /* Numbers, and where they end. */
-static int begin_delta(struct mr_values *v, size_t most, int64_t **ret, mr_error *err)
+static int begin_delta(struct mr_values *v, size_t most, mr_buffer **ret, mr_error *err)
 {
     size_t used = 0;
     size_t n = 0;
@@ -133,8 +133,8 @@ int mr_values_begin(struct mr_values *v, struct mr_physical_type type, int encod
 
 void mr_values_end(struct mr_values *v)
 {
-    mr_free(v->numbers);
-    mr_free(v->prefixes);
+    mr_buffer_unref(v->numbers);
+    mr_buffer_unref(v->prefixes);
     mr_buf_free(&v->last);
     *v = (struct mr_values){0};
 }
@@ -226,13 +226,19 @@ static int rle_bools(struct mr_values *v, unsigned char *out, size_t n, mr_error
     return MR_OK;
 }
 
+static const int64_t *numbers_of(const mr_buffer *b)
+{
+    return mr_buffer_data(b);
+}
+
 static int delta_fixed(struct mr_values *v, unsigned char *out, size_t n, mr_error *err)
 {
     if (n > v->count - v->next) {
         return too_few(err);
     }
+    const int64_t *numbers = numbers_of(v->numbers);
     for (size_t i = 0; i < n; i++) {
-        copy_value(out + i * v->type.width, (const unsigned char *)&v->numbers[v->next + i],
+        copy_value(out + i * v->type.width, (const unsigned char *)&numbers[v->next + i],
                    v->type.width);
     }
     v->next += n;
@@ -261,8 +267,8 @@ static int next_delta_bytes(struct mr_values *v, mr_error *err)
     if (v->next == v->count) {
         return too_few(err);
     }
-    int64_t prefix = v->prefixes[v->next];
-    int64_t size = v->numbers[v->next];
+    int64_t prefix = numbers_of(v->prefixes)[v->next];
+    int64_t size = numbers_of(v->numbers)[v->next];
     if (prefix < 0 || (uint64_t)prefix > v->last.len || size < 0 || size > v->end - v->at) {
         return mr_table_damaged(err, "the length of a string is out of range");
     }
@@ -422,7 +428,7 @@ static int delta_length_bytes(struct mr_values *v, struct mr_sink *to, size_t n,
         return too_few(err);
     }
     for (size_t i = 0; i < n; i++) {
-        int64_t size = v->numbers[v->next];
+        int64_t size = numbers_of(v->numbers)[v->next];
 
         if (size < 0 || size > v->end - v->at) {
             return mr_table_damaged(err, "the length of a string is out of range");

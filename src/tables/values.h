@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "element/buffer.h"
 #include "tables/rle.h"
 #include "tables/sink.h"
 
@@ -49,8 +50,8 @@ struct mr_values {
     size_t next; /* number of the next value */
     struct mr_rle rle;
     const struct mr_dictionary *dictionary;
-    int64_t *numbers; /* DELTA: values; else lengths of strings */
-    int64_t *prefixes;
+    mr_buffer *numbers; /* DELTA: values; else lengths of strings */
+    mr_buffer *prefixes;
     size_t count;       /* of those; STREAM_SPLIT: of values */
     struct mr_buf last; /* DELTA_BYTES: the value before */
 };

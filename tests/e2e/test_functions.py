@@ -300,7 +300,7 @@ def test_named_axes_of_one_tensor(equation):
 
 
 def test_named_axes_of_several_tensors():
-    a, b, c = sample(np.float64, (2, 3)), sample(np.float64, (3, 4)), sample(np.float64, (4, 2))
+    a, b, c = (sample(np.float64, (2, 3)), sample(np.float64, (3, 4)), sample(np.float64, (4, 2)))
     for equation in ("ij,jk,kl->il", "ij,jk,kl->lk", "ij,jk,kl"):
         np.testing.assert_allclose(mr.einsum(equation, a, b, c), np.einsum(equation, a, b, c))
 
@@ -422,3 +422,27 @@ def test_room_to_work_in_is_of_the_budget(function):
     assert len(list(ds.map(mr.reduce_sum).with_options(options))) == 1
     with pytest.raises(mr.errors.ResourceExhaustedError, match="memory budget of 3145728 bytes"):
         list(ds.map(function).with_options(options))
+
+
+@pytest.mark.parametrize(
+    "name, of",
+    [
+        ("sort", lambda: mr.sort(mr.zeros([1_000_000], mr.uint8))),
+        ("fft", lambda: mr.signal.fft(mr.cast(mr.zeros([100_003]), mr.complex64))),
+        ("resize", lambda: mr.image.resize(mr.zeros([1, 1, 1], mr.uint8), [1, 500_000], "bicubic")),
+    ],
+)
+def test_what_a_kernel_works_with_counts(name, of):
+    """Arguments and results have room, and what is needed between them has not."""
+    options = mr.Options()
+    options.autotune.ram_budget = 7 << 20
+    with pytest.raises(mr.errors.ResourceExhaustedError, match=rf"{name}.* bytes more do not fit"):
+        list(mr.Dataset.range(1).map(lambda _: of()).with_options(options))
+
+
+@pytest.mark.parametrize("maxlen", [2**32 + 2, -(2**63)])
+def test_a_mask_is_as_long_as_it_is_to_be(maxlen):
+    """The length does not take the narrower dtype of the lengths."""
+    ds = mr.Dataset.from_tensors(np.int64(maxlen))
+    with pytest.raises((mr.errors.ResourceExhaustedError, mr.errors.InvalidArgumentError)):
+        list(ds.map(lambda n: mr.sequence_mask(np.array([1, 3], np.int32), n)))

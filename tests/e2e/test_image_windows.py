@@ -58,6 +58,22 @@ def test_parts_are_those_of_the_whole(name, crop):
         assert (cut == part).all()
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_an_image_that_is_read_otherwise_stays_whole(first):
+    """Before it is cut, or behind that."""
+
+    def cut(i):
+        image = mr.io.decode_image(load("baseline.jpg"), channels=3)
+        sums = [mr.reduce_sum(mr.cast(image, mr.int64))] if first else []
+        part = mr.image.crop_to_bounding_box(image, 3, 17, 9, 20)
+        return part, sums[0] if first else mr.reduce_sum(mr.cast(image, mr.int64))
+
+    whole = mr.io.decode_image(load("baseline.jpg"), channels=3)
+    ((part, total),) = mr.Dataset.range(1).map(cut).as_numpy_iterator()
+    assert (part == whole[3:12, 17:37]).all()
+    assert total == whole.sum(dtype=np.int64)
+
+
 @pytest.mark.parametrize("dtype", ["uint16", "float32"])
 @pytest.mark.parametrize("name", ["baseline.jpg", "rgb16.png"])
 def test_parts_of_other_dtypes(name, dtype):
@@ -131,3 +147,10 @@ def test_data_behind_the_end_marker_is_ignored():
 
     (part,) = mr.Dataset.range(1).map(cut).as_numpy_iterator()
     assert (part == mr.io.decode_jpeg(load("baseline.jpg"), channels=3)[1:5, 1:5]).all()
+
+
+def test_numbers_beyond_32_bits_are_outside():
+    far = mr.Dataset.from_tensors(np.int64(2**32))
+    image = np.zeros([5, 5, 3], np.uint8)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="4294967296.* not within axis 0"):
+        list(far.map(lambda n: mr.image.crop_to_bounding_box(image, n, 0, 2, 2)))

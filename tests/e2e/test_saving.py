@@ -263,6 +263,26 @@ def test_a_damaged_file_is_named_and_left_out(tmp_path):
     assert rest == whole[:1] + whole[2:]
 
 
+def records_of(chunk):
+    """Where the records of a chunk begin."""
+    return [i for i in range(64, len(chunk), 64) if chunk[i : i + 4] == b"MRR1"]
+
+
+def test_a_record_of_another_chunk_is_no_part_of_this_one(tmp_path):
+    """Sound in itself, of the same size and in the same place."""
+    for name, first in (("a", 0), ("b", 7)):
+        Dataset.range(first, first + 100_000).save(str(tmp_path / name), compression="NONE")
+    (path,), (other,) = chunks_of(tmp_path / "a"), chunks_of(tmp_path / "b")
+    chunk, foreign = path.read_bytes(), other.read_bytes()
+    at = records_of(chunk)
+    assert at == records_of(foreign) and len(at) > 3
+    replace(path, chunk[: at[1]] + foreign[at[1] : at[2]] + chunk[at[2] :])
+    it, got = iter(Dataset.load(str(tmp_path / "a"))), []
+    with pytest.raises(mr.errors.DataLossError, match="does not belong behind those before it"):
+        got.extend(iter(lambda: next(it, None), None))
+    assert got == list(range(len(got))) and 0 < len(got) < 100_000
+
+
 def test_records_of_files_are_saved_with_elements(tmp_path):
     (tmp_path / "text").write_text("1\n2\nx\n")
     mr.TextLineDataset(tmp_path / "text").save(tmp_path / "lines")

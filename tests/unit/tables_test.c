@@ -1,11 +1,13 @@
 /* Files of tables: encodings, Arrow's arrays as columns of blocks, and what becomes of it when there
  * is no memory. What pyarrow wrote is compared in tests/e2e/test_table_files.py. */
+#include "base/memory.h"
 #include "tables/arrow_block.h"
 #include "tables/delta.h"
 #include "tables/rle.h"
 #include "tables/sink.h"
 #include "tables/table.h"
 #include "tables/thrift.h"
+#include "tables/values.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -73,7 +75,7 @@ static void deltas(void **state)
     /* blocks of 128 in 4 miniblocks, five values, from 7 on: 7, 5, 3, 1, 2 (of -2 and two bits) */
     unsigned char bytes[] = {0x80, 1, 4, 5, 14, 3, 2, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0, 9};
     static const int64_t want[] = {7, 5, 3, 1, 2};
-    int64_t *got = NULL;
+    mr_buffer *got = NULL;
     size_t n = 0;
     size_t used = 0;
     mr_error err;
@@ -81,8 +83,8 @@ static void deltas(void **state)
     assert_int_equal(mr_delta_read(bytes, sizeof bytes, 5, &got, &n, &used, &err), MR_OK);
     assert_int_equal(n, 5);
     assert_int_equal(used, sizeof bytes - 1);
-    assert_memory_equal(got, want, sizeof want);
-    mr_free(got);
+    assert_memory_equal(mr_buffer_data(got), want, sizeof want);
+    mr_buffer_unref(got);
     for (size_t size = 0; size < sizeof bytes - 1; size++) {
         assert_int_equal(mr_delta_read(bytes, size, 5, &got, &n, &used, &err), MR_EDATALOSS);
     }
@@ -90,6 +92,57 @@ static void deltas(void **state)
     assert_string_equal(err.message, "5 delta-encoded values, there should be 4");
     bytes[6] = 65; /* bits */
     assert_int_equal(mr_delta_read(bytes, sizeof bytes, 5, &got, &n, &used, &err), MR_EDATALOSS);
+}
+
+/* A few bytes, which say that there are many values: they count as what they take. */
+static void deltas_of_few_bytes(void **state)
+{
+    /* a block of 65536 in one miniblock, 65537 values from 0 on, each as the one before it */
+    static const unsigned char bytes[] = {0x80, 0x80, 4, 1, 0x81, 0x80, 4, 0, 0, 0};
+    const size_t takes = 65537 * sizeof(int64_t);
+    mr_buffer *got = NULL;
+    mr_memory *memory = NULL;
+    size_t n = 0;
+    size_t used = 0;
+    mr_error err;
+
+    assert_int_equal(mr_memory_new(4 * takes, NULL, &memory, &err), MR_OK);
+    const uint64_t empty = mr_memory_used(memory);
+    mr_memory *before = mr_memory_enter(memory);
+    assert_int_equal(mr_delta_read(bytes, sizeof bytes, 65537, &got, &n, &used, &err), MR_OK);
+    assert_int_equal(n, 65537);
+    assert_true(mr_memory_used(memory) >= takes);
+    mr_buffer_unref(got);
+    assert_int_equal(mr_memory_used(memory), empty);
+    (void)mr_memory_enter(before);
+    mr_memory_unref(memory);
+}
+
+/* ---- dictionaries ---- */
+
+static void indices_behind_a_dictionary(void **state)
+{
+    static const struct mr_physical_type type = {MR_PHYSICAL_INT32, 4};
+    static const unsigned char values[] = {7, 0, 0, 0, 8, 0, 0, 0};
+    static const int32_t eight = 8;
+    unsigned char page[] = {2, 2, 1}; /* two bits each, once: index 1 */
+    struct mr_dictionary d = {0};
+    struct mr_values v = {0};
+    int32_t got = 0;
+    mr_error err;
+
+    assert_int_equal(mr_dictionary_read(&d, type, values, sizeof values, 2, &err), MR_OK);
+    for (page[2] = 1; page[2] < 4; page[2]++) {
+        assert_int_equal(
+            mr_values_begin(&v, type, MR_ENCODING_DICTIONARY, page, sizeof page, 1, &d, &err),
+            MR_OK);
+        int rc = mr_values_fixed(&v, &got, 1, &err);
+        assert_int_equal(rc, page[2] == 1 ? MR_OK : MR_EDATALOSS);
+        assert_int_equal(got, eight);
+    }
+    assert_string_equal(err.message, "an index that the dictionary does not have");
+    mr_values_end(&v);
+    mr_dictionary_free(&d);
 }
 
 /* ---- Thrift ---- */
@@ -286,6 +339,84 @@ static int64_t read_table(const struct mr_table_format *format, struct bytes *b,
     return rc < 0 ? rc : all;
 }
 
+static void rows_count(const struct mr_table_format *format, const char *name)
+{
+    struct bytes b = read_file(name);
+    const struct mr_table_input in = {&b, b.size, read_bytes};
+    struct mr_table *t = NULL;
+    mr_memory *memory = NULL;
+    struct ArrowArray rows;
+    uint32_t chosen[64];
+    uint32_t n = 0;
+    mr_error err;
+
+    assert_int_equal(mr_memory_new(1 << 24, NULL, &memory, &err), MR_OK);
+    const uint64_t empty = mr_memory_used(memory);
+    mr_memory *before = mr_memory_enter(memory);
+    assert_int_equal(mr_table_open(format, &in, &t, &err), MR_OK);
+    for (uint32_t i = 0; i < t->ncolumns; i++) {
+        chosen[n] = i;
+        n += t->columns[i].unread == NULL;
+    }
+    assert_int_equal(mr_table_begin(t, 0, 0, chosen, n, &err), MR_OK);
+    assert_int_equal(mr_table_next(t, 9, &rows, &err), MR_OK);
+    uint64_t with = mr_memory_used(memory);
+    for (uint32_t i = 0; i < n; i++) {
+        mr_arrow_array_discharge(rows.children[i]);
+    }
+    uint64_t without = mr_memory_used(memory);
+    assert_true(with >= without + (uint64_t)n * 9);
+    rows.release(&rows);
+    assert_int_equal(mr_memory_used(memory), without);
+    mr_table_close(t);
+    assert_int_equal(mr_memory_used(memory), empty);
+    (void)mr_memory_enter(before);
+    mr_memory_unref(memory);
+    free(b.data);
+}
+
+/* Columns that have been read wait for the others of their rows: they count meanwhile. */
+static void columns_that_wait(void **state)
+{
+    rows_count(&mr_table_parquet, "lists.parquet");
+    rows_count(&mr_table_arrow, "lists-lz4.arrow");
+}
+
+/* File @name with @size bytes of it replaced, as @was is not there twice. */
+static struct bytes changed_file(const char *name, const void *was, const void *is, size_t size)
+{
+    struct bytes b = read_file(name);
+    unsigned char *at = memmem(b.data, b.size, was, size);
+
+    assert_non_null(at);
+    memcpy(at, is, size);
+    return b;
+}
+
+static void values_that_have_changed(void **state)
+{
+    static const float was[] = {0, 0.5F, 1, 1.5F};
+    static const float is[] = {0, 0.5F, 1, 2.5F};
+    struct bytes b = changed_file("example-checksums.parquet", was, is, sizeof was);
+    mr_error err;
+
+    assert_int_equal(read_table(&mr_table_parquet, &b, &err), MR_EDATALOSS);
+    assert_non_null(strstr(err.message, "the checksum of a page is wrong"));
+    free(b.data);
+}
+
+static void offsets_that_decrease(void **state)
+{
+    static const int32_t was[] = {0, 5, 5, 10, 15};
+    static const int32_t is[] = {0, 5, 3, 10, 15};
+    struct bytes b = changed_file("example.arrow", was, is, sizeof was);
+    mr_error err;
+
+    assert_int_equal(read_table(&mr_table_arrow, &b, &err), MR_EDATALOSS);
+    assert_non_null(strstr(err.message, "offset 3 behind 5"));
+    free(b.data);
+}
+
 /* Each allocation fails once: that is what is said, and nothing is left (the address sanitizer
  * looks). */
 static void no_memory(void **state)
@@ -329,10 +460,15 @@ int main(void)
         cmocka_unit_test(runs_and_packed_values),
         cmocka_unit_test(a_run_of_no_end),
         cmocka_unit_test(deltas),
+        cmocka_unit_test(deltas_of_few_bytes),
+        cmocka_unit_test(indices_behind_a_dictionary),
         cmocka_unit_test(structs_in_structs),
         cmocka_unit_test(arrays_of_others),
         cmocka_unit_test(numbers_are_lent),
         cmocka_unit_test(an_index_that_is_in_no_dictionary),
+        cmocka_unit_test(columns_that_wait),
+        cmocka_unit_test(values_that_have_changed),
+        cmocka_unit_test(offsets_that_decrease),
         cmocka_unit_test(no_memory),
     };
 

@@ -63,9 +63,9 @@ def box(images: Any, top: Any, left: Any, height: Any, width: Any, outside: bool
         if None not in (known_height, known_width):
             return images[..., top : top + height, left : left + width, :]
     sizes = arrays.shape(images)
-    begin = arrays.stack([cast(n, dtypes.int32) for n in [0] * first + [top, left, 0]])
+    begin = arrays.stack([cast(n, dtypes.int64) for n in [0] * first + [top, left, 0]])
     counts = [sizes[i] for i in range(first)] + [height, width, sizes[first + 2]]
-    size = arrays.stack([cast(n, dtypes.int32) for n in counts])
+    size = arrays.stack([cast(n, dtypes.int64) for n in counts])
     part = apply1("slice", [images, begin, size], AttrTable().bool("outside", outside), False)
     return _with_shape(part, [*images.shape[:first], height, width, images.shape[-1]])
 

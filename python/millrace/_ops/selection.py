@@ -294,13 +294,9 @@ def sequence_mask(
            [ True,  True,  True]])
     """
     counts = convert_to_tensor(lengths)
-    longest = (
-        maximum(reduce_max(counts), 0)
-        if maxlen is None
-        else cast(convert_to_tensor(maxlen), counts.dtype)
-    )
+    longest = maximum(reduce_max(counts), 0) if maxlen is None else convert_to_tensor(maxlen)
     places = _range(longest)
     if isinstance(maxlen, (int, np.integer)):
         places = sized(places, [int(maxlen)])
-    mask = less(places, expand_dims(counts, -1))
+    mask = less(places, expand_dims(cast(counts, places.dtype), -1))
     return mask if as_dtype(dtype).is_bool else cast(mask, dtype)

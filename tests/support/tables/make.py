@@ -194,6 +194,8 @@ def main():
     write("empty", types().select(["int64", "string"]).slice(0, 0))
     write("kinds", kinds())
     write("example", example(), row_group_size=4, compression="SNAPPY")
+    plain = {"compression": "NONE", "use_dictionary": False}
+    write("example-checksums", example(), row_group_size=4, write_page_checksum=True, **plain)
     arrow("types", types(), rows=8)
     arrow("types-stream-zstd", types(), rows=16, stream=True, compression="zstd")
     arrow("lists-lz4", lists(), rows=17, compression="lz4")
