@@ -2,24 +2,18 @@
  * map: a function of each element. Adjacent maps were joined by the plan (engine/plan.c).
  *
  * Where the number of calls at once is automatic it begins in place, and becomes parallel when the
- * function takes so long for a block of the usual size that handing the block over to another
- * thread is nothing beside it. What is quicker stays in place.
+ * function turns out to be slow enough for that (engine/pace.h).
  */
 #include "engine/ops/map.h"
-#include "base/clock.h"
-
-/* A block is handed over in some 10 us, both ways. */
-#define WORTHWHILE_NS 25000
-/* What a call costs whatever it works on is not multiplied by more than this. */
-#define LARGER_MAX 8u
+#include "engine/pace.h"
 
 struct map_iter {
     struct mr_op_iter head;
     struct mr_apply apply;
     struct mr_apply_input in;
-    uint32_t calls;                   /* at once; 0: found out */
-    uint32_t threads;                 /* of the environment, for `parallel` */
-    bool warm;                        /* the function has run before */
+    uint32_t calls;   /* at once; 0: found out */
+    uint32_t threads; /* of the environment, for `parallel` */
+    struct mr_pace pace;
     struct mr_parallel_map *parallel; /* NULL: in place; else it owns the input */
 };
 
@@ -66,14 +60,10 @@ static int map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_err
 /* @in became @out within @ns. */
 static bool is_worthwhile(struct map_iter *it, const mr_block *in, const mr_block *out, int64_t ns)
 {
-    uint32_t rows = mr_block_rows(in);
-    size_t bytes = MR_MAX(mr_block_row_bytes(in, 0, rows), mr_block_row_bytes(out, 0, rows));
-    size_t times = bytes > 0 ? MR_BLOCK_BYTES_HINT / bytes + 1 : LARGER_MAX;
-    int64_t whole = ns * (int64_t)MR_MIN(times, LARGER_MAX); /* of a block of the usual size */
-    bool warm = it->warm;
-    it->warm = true;
-    /* The first call also finds its code and its tables. */
-    return warm ? whole >= WORTHWHILE_NS : ns >= MR_NS_PER_MS;
+    size_t taken = mr_block_row_bytes(in, 0, mr_block_rows(in));
+    size_t made = mr_block_row_bytes(out, 0, mr_block_rows(out));
+
+    return mr_pace_is_slow(&it->pace, MR_MAX(taken, made), taken, ns);
 }
 
 static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,

@@ -15,6 +15,7 @@
  */
 #include "engine/ahead.h"
 #include "engine/ops/ops.h"
+#include "engine/pace.h"
 #include "engine/rows.h"
 
 #include <Random123/philox.h>
@@ -31,6 +32,8 @@ struct shuffle_iter {
     struct mr_rows_out out; /* drawn, not given */
     struct mr_ahead ahead;  /* pulls the input while rows are drawn, if `overlaps` */
     bool overlaps;
+    bool may_overlap; /* if its elements take long to make */
+    struct mr_pace pace;
     bool frugal; /* hold no more than the range at hand */
     bool ended;
 };
@@ -64,8 +67,19 @@ static void overlap(struct shuffle_iter *it)
 
 static int pull_input(struct shuffle_iter *it, const struct mr_pull *pull, mr_error *err)
 {
-    return it->overlaps ? mr_ahead_pull(&it->ahead, pull, &it->pending, err)
-                        : mr_op_pull(it->head.input, pull, &it->pending, err);
+    if (it->overlaps) {
+        return mr_ahead_pull(&it->ahead, pull, &it->pending, err);
+    }
+    int64_t begin = it->may_overlap ? mr_now_ns() : 0;
+    MR_TRY(mr_op_pull(it->head.input, pull, &it->pending, err));
+    if (it->may_overlap) {
+        size_t bytes = mr_block_row_bytes(it->pending, 0, mr_block_rows(it->pending));
+
+        if (mr_pace_is_slow(&it->pace, bytes, bytes, mr_now_ns() - begin)) {
+            overlap(it);
+        }
+    }
+    return MR_OK;
 }
 
 static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -90,10 +104,8 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     mr_rows_init(&it->rows, head->env, head->ds->spec);
     MR_TRY(mr_op_open_input(head, ctx, err));
     /* A thread that reads ahead would run past a split, and takes no splits for others to lack. */
-    if (ctx->ahead && ctx->outermost && !ctx->inside_split && !ctx->feeds_expansion &&
-        head->env->threads > 1) {
-        overlap(it);
-    }
+    it->may_overlap = ctx->ahead && ctx->outermost && !ctx->inside_split && !ctx->feeds_expansion &&
+                      head->env->threads > 1;
     return MR_OK;
 }
 
