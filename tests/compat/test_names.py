@@ -46,6 +46,10 @@ def is_absent(found):
     return getattr(found, "_absent", False)
 
 
+def test_a_name_stands_once():
+    assert len(list(entries())) == len(ENTRIES)
+
+
 @pytest.mark.parametrize("name", ENTRIES)
 def test_name_is_what_the_file_says(name):
     kind = ENTRIES[name]
