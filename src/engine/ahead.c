@@ -66,6 +66,17 @@ static void push_locked(struct mr_ahead *a, struct mr_ahead_entry *e)
     MR_ASSERT_SLOW(queue_is_sound_locked(a));
 }
 
+/* The block of @e is in the queue's account, and in the budget's. */
+static void charge_locked(struct mr_ahead *a, struct mr_ahead_entry *e)
+{
+    e->bytes = mr_block_row_bytes(e->block, 0, mr_block_rows(e->block));
+    if (mr_env_charge_ahead(a->driver.env, e->bytes)) {
+        e->charged = e->bytes;
+    } else {
+        a->blocks_max = 1; /* what we size ourselves gives way */
+    }
+}
+
 static void pull_block(void *ctx, void *work)
 {
     struct mr_ahead *a = ctx;
@@ -92,18 +103,10 @@ static void pull_block(void *ctx, void *work)
          * again. */
         a->demand = 1;
     } else if (rc == MR_OK) {
-        uint32_t rows = mr_block_rows(e->block);
-        size_t bytes = mr_block_row_bytes(e->block, 0, rows);
-
-        if (mr_env_charge_ahead(a->driver.env, bytes)) {
-            e->charged = bytes;
-        } else {
-            a->blocks_max = 1; /* what we size ourselves gives way */
-        }
+        charge_locked(a, e);
         if (pull.rows == a->demand) {
-            a->demand = mr_driver_next_demand(a->demand, rows, bytes, ns);
+            a->demand = mr_driver_next_demand(a->demand, mr_block_rows(e->block), e->bytes, ns);
         }
-        e->bytes = bytes;
         e->ns = ns;
         push_locked(a, e);
         e = NULL;
@@ -210,6 +213,9 @@ static int restore_entry(struct mr_ahead *a, struct mr_state *s, mr_error *err)
     if (rc != MR_OK) {
         mr_block_unref(e->block);
         return rc;
+    }
+    if (e->block != NULL) {
+        charge_locked(a, e);
     }
     push_locked(a, MR_TAKE(e));
     return MR_OK;

@@ -340,16 +340,24 @@ static int join_images(const struct mr_rows *s, struct mr_rows_out *out, mr_erro
     return MR_OK;
 }
 
-/* The images become part of the queue. */
+/* The block that images became is part of the queue. */
+static int queue_block(struct mr_rows_out *out, mr_error *err)
+{
+    if (out->block == NULL) {
+        return MR_OK;
+    }
+    MR_TRY(mr_gather_add(&out->gather, out->block, 0, mr_block_rows(out->block), err));
+    mr_block_unref(out->block);
+    out->block = NULL;
+    return MR_OK;
+}
+
+/* The images become part of the queue, behind what could not be queued before. */
 static int queue_images(const struct mr_rows *s, struct mr_rows_out *out, mr_error *err)
 {
+    MR_TRY(queue_block(out, err));
     MR_TRY(out->nimages > 0 ? join_images(s, out, err) : MR_OK);
-    if (out->block != NULL) {
-        MR_TRY(mr_gather_add(&out->gather, out->block, 0, mr_block_rows(out->block), err));
-        mr_block_unref(out->block);
-        out->block = NULL;
-    }
-    return MR_OK;
+    return queue_block(out, err);
 }
 
 static int grow_images(struct mr_rows_out *out, mr_error *err)
