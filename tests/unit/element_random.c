@@ -47,10 +47,10 @@ void shape_random(struct mr_rng *rng, struct table_shape *shape)
 static void fill_cell(struct mr_rng *rng, struct cell *cell)
 {
     for (uint64_t i = 0; i < cell->values; i++) {
-        uint64_t bits = mr_rng_next(rng);
+        uint64_t bits[2] = {mr_rng_next(rng), mr_rng_next(rng)}; /* as many as complex128 has */
 
         if (cell->dtype == MR_BOOL) {
-            bits &= 1;
+            bits[0] &= 1;
         }
         if (cell->dtype == MR_STRING) {
             uint32_t len = (uint32_t)mr_rng_below(rng, 12);
@@ -62,7 +62,7 @@ static void fill_cell(struct mr_rng *rng, struct cell *cell)
             mr_buf_append(&cell->payload, &len, sizeof len);
             mr_buf_append(&cell->payload, text, len);
         } else {
-            mr_buf_append(&cell->payload, &bits, mr_dtype_size((mr_dtype)cell->dtype));
+            mr_buf_append(&cell->payload, bits, mr_dtype_size((mr_dtype)cell->dtype));
         }
     }
 }
@@ -136,7 +136,7 @@ static void describe_column(struct mr_rng *rng, const struct table *t, uint32_t 
     c->kind = var ? MR_COLUMN_VAR : MR_COLUMN_FIXED;
     memcpy(c->dims, head->dims, sizeof c->dims);
     for (uint64_t i = 0; i < base; i++) {
-        static const unsigned char junk[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+        static const unsigned char junk[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
         size_t size = head->dtype == MR_STRING ? 3 : mr_dtype_size((mr_dtype)head->dtype);
 
         mr_buf_append(&a->offsets, &offset, sizeof offset);
