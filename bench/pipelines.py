@@ -11,7 +11,7 @@ packages. Rounds are interleaved; of each variant the median counts, of each pac
 variant. `auto / fixed` is the best variant with AUTOTUNE beside the best without.
 
 The input: case a 2 million numbers; b 20,000 tf.Examples of 784 floats, four times; c 256 JPEGs of 500 x 375, eight times; d
-200,000 lines of 10 numbers; e and i 100,000 lines of text; f a Parquet file of 2 million rows of 13 numbers,
+200,000 lines of 10 numbers; e 100,000 lines of text, i the same without lookup and buckets; f a Parquet file of 2 million rows of 13 numbers,
 Snappy, beside pyarrow's iter_batches (which writes it: only with --pyarrow); g 2,048 images of 224 x
 224 x 3 bytes; h those of c, of which a larger part is resized.
 """
@@ -58,12 +58,15 @@ VARIANTS = {
         ".map(columns, num_parallel_calls=A).prefetch(2)",
     },
     "e": {
-        "split, padded_batch": "T(files('e')).map(words).padded_batch(64)",
-        "split (A), padded_batch": "T(files('e')).map(words, num_parallel_calls=A)"
+        "split, lookup, bucket": "BUCKETS(T(files('e')).map(ids))",
+        "split, lookup (A), bucket": "BUCKETS(T(files('e')).map(ids, num_parallel_calls=A))"
+        ".prefetch(2)",
+        "split, lookup, padded_batch": "T(files('e')).map(ids).padded_batch(64)",
+        "split, lookup (A), padded_batch": "T(files('e')).map(ids, num_parallel_calls=A)"
         ".padded_batch(64).prefetch(2)",
-        "batch, split": "T(files('e')).batch(64).map(lambda x: words(x).to_tensor())",
-        "batch, split (A)": "T(files('e')).batch(64).map("
-        "lambda x: words(x).to_tensor(), num_parallel_calls=A).prefetch(2)",
+        "batch, split, lookup": "T(files('e')).batch(64).map(lambda x: ids(x).to_tensor())",
+        "batch, split, lookup (A)": "T(files('e')).batch(64).map("
+        "lambda x: ids(x).to_tensor(), num_parallel_calls=A).prefetch(2)",
     },
     "f": {
         "batch": "m.experimental.ParquetDataset(files('f')).batch(1024)",
@@ -83,15 +86,12 @@ VARIANTS = {
         ".map(resized, num_parallel_calls=A).batch(32).prefetch(2)",
     },
     "i": {
-        "split, lookup, bucket": "BUCKETS(T(files('e')).map(ids))",
-        "split, lookup (A), bucket": "BUCKETS(T(files('e')).map(ids, num_parallel_calls=A))"
-        ".prefetch(2)",
-        "split, lookup, padded_batch": "T(files('e')).map(ids).padded_batch(64)",
-        "split, lookup (A), padded_batch": "T(files('e')).map(ids, num_parallel_calls=A)"
+        "split, padded_batch": "T(files('e')).map(words).padded_batch(64)",
+        "split (A), padded_batch": "T(files('e')).map(words, num_parallel_calls=A)"
         ".padded_batch(64).prefetch(2)",
-        "batch, split, lookup": "T(files('e')).batch(64).map(lambda x: ids(x).to_tensor())",
-        "batch, split, lookup (A)": "T(files('e')).batch(64).map("
-        "lambda x: ids(x).to_tensor(), num_parallel_calls=A).prefetch(2)",
+        "batch, split": "T(files('e')).batch(64).map(lambda x: words(x).to_tensor())",
+        "batch, split (A)": "T(files('e')).batch(64).map("
+        "lambda x: words(x).to_tensor(), num_parallel_calls=A).prefetch(2)",
     },
 }
 

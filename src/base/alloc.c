@@ -3,6 +3,9 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE_BYTES ((uintptr_t)2 << 20) /* of x86-64, and of arm64 with small pages of 4 KiB */
 
 static atomic_uint_least64_t allocations;
 static atomic_uint_least64_t fail_at; /* absolute count; 0 = never */
@@ -47,6 +50,16 @@ void *mr_reallocarray(void *p, size_t n, size_t size)
         return NULL;
     }
     return mr_realloc(p, total);
+}
+
+void mr_advise_large(void *p, size_t size)
+{
+    uintptr_t begin = ((uintptr_t)p + HUGE_PAGE_BYTES - 1) & ~(HUGE_PAGE_BYTES - 1);
+    uintptr_t end = ((uintptr_t)p + size) & ~(HUGE_PAGE_BYTES - 1);
+
+    if (size >= 2 * HUGE_PAGE_BYTES) { /* one whole page at least is in it */
+        (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+    }
 }
 
 bool mr_grow(void *array, size_t *cap, size_t n, size_t more, size_t size)

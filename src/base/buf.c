@@ -1,6 +1,24 @@
 #include "base/buf.h"
 
+#include "base/spare.h"
+
 #include <stdarg.h>
+
+/* The bytes with room for @cap; NULL, and nothing has changed, if there is no memory. */
+static unsigned char *with_room(struct mr_buf *b, size_t cap)
+{
+    if (!b->spare) {
+        return mr_realloc(b->data, cap);
+    }
+    unsigned char *data = mr_spare_malloc(cap);
+    if (data != NULL) {
+        if (b->len > 0) {
+            memcpy(data, b->data, b->len);
+        }
+        mr_spare_free(b->data);
+    }
+    return data;
+}
 
 void *mr_buf_reserve(struct mr_buf *b, size_t n)
 {
@@ -12,7 +30,7 @@ void *mr_buf_reserve(struct mr_buf *b, size_t n)
     }
     need++; /* the NUL */
     if (need > b->cap) {
-        size_t cap = b->cap < 64 ? 64 : b->cap;
+        size_t cap = b->cap == 0 ? MR_MAX(need, 64) : b->cap; /* the first is taken at its word */
 
         while (cap < need) {
             cap = cap > SIZE_MAX / 2 ? need : cap * 2;
@@ -22,7 +40,7 @@ void *mr_buf_reserve(struct mr_buf *b, size_t n)
             b->failed = true;
             return NULL;
         }
-        unsigned char *data = mr_realloc(b->data, cap);
+        unsigned char *data = with_room(b, cap);
         if (data == NULL) {
             mr_memory_release(b->memory, cap - b->cap);
             b->failed = true;
@@ -74,6 +92,7 @@ void *mr_buf_take(struct mr_buf *b, size_t *len)
 {
     void *data = NULL;
 
+    MR_ASSERT(!b->spare);
     if (!b->failed && mr_buf_reserve(b, 0) != NULL) {
         b->data[b->len] = '\0';
         data = b->data;
@@ -101,7 +120,11 @@ int mr_buf_error(const struct mr_buf *b, mr_error *err)
 
 void mr_buf_free(struct mr_buf *b)
 {
-    mr_free(b->data);
+    if (b->spare) {
+        mr_spare_free(b->data);
+    } else {
+        mr_free(b->data);
+    }
     mr_memory_release(b->memory, b->cap);
-    *b = (struct mr_buf){.memory = b->memory};
+    *b = (struct mr_buf){.spare = b->spare, .memory = b->memory};
 }

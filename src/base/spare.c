@@ -19,6 +19,7 @@ struct piece {
     struct piece *older; /* of all that are unused */
     struct piece *newer;
     struct piece *previous_of_class;
+    const void *freed_by;
 };
 
 #define HEADER_BYTES offsetof(struct piece, next_of_class)
@@ -26,10 +27,15 @@ struct piece {
 _Static_assert(HEADER_BYTES % 16 == 0, "the memory is aligned as malloc's");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct piece *unused[CLASSES]; /* the newest of each class */
+static struct {
+    struct piece *newest;
+    struct piece *oldest;
+    size_t bytes;
+} unused[CLASSES];
 static struct piece *newest;
 static struct piece *oldest;
 static size_t unused_bytes;
+static _Thread_local char this_thread; /* its address is the thread's name */
 
 static bool reuses(void)
 {
@@ -63,11 +69,11 @@ static void take_out(struct piece *p)
 {
     *(p->newer != NULL ? &p->newer->older : &newest) = p->older;
     *(p->older != NULL ? &p->older->newer : &oldest) = p->newer;
-    *(p->previous_of_class != NULL ? &p->previous_of_class->next_of_class : &unused[p->class]) =
-        p->next_of_class;
-    if (p->next_of_class != NULL) {
-        p->next_of_class->previous_of_class = p->previous_of_class;
-    }
+    *(p->previous_of_class != NULL ? &p->previous_of_class->next_of_class
+                                   : &unused[p->class].newest) = p->next_of_class;
+    *(p->next_of_class != NULL ? &p->next_of_class->previous_of_class : &unused[p->class].oldest) =
+        p->previous_of_class;
+    unused[p->class].bytes -= p->bytes;
     unused_bytes -= p->bytes;
 }
 
@@ -78,12 +84,24 @@ static void put_in(struct piece *p)
     *(newest != NULL ? &newest->newer : &oldest) = p;
     newest = p;
     p->previous_of_class = NULL;
-    p->next_of_class = unused[p->class];
-    if (p->next_of_class != NULL) {
-        p->next_of_class->previous_of_class = p;
-    }
-    unused[p->class] = p;
+    p->next_of_class = unused[p->class].newest;
+    *(p->next_of_class != NULL ? &p->next_of_class->previous_of_class : &unused[p->class].oldest) =
+        p;
+    unused[p->class].newest = p;
+    unused[p->class].bytes += p->bytes;
     unused_bytes += p->bytes;
+    p->freed_by = &this_thread;
+}
+
+/* Under the lock: which of the class is best written by this thread; NULL: none. */
+static struct piece *best_of(size_t class)
+{
+    struct piece *p = unused[class].newest;
+
+    if (p == NULL || p->freed_by == &this_thread) {
+        return p;
+    }
+    return unused[class].bytes >= MR_SPARE_REST_BYTES ? unused[class].oldest : NULL;
 }
 
 /* A lock that is held, perhaps for good by a thread that was not forked, is no reason to wait. */
@@ -92,7 +110,7 @@ static struct piece *reuse(size_t class)
     struct piece *p = NULL;
 
     if (pthread_mutex_trylock(&lock) == 0) {
-        p = unused[class];
+        p = best_of(class);
         if (p != NULL) {
             take_out(p);
         }
@@ -120,6 +138,7 @@ void *mr_spare_malloc(size_t size)
         if (p == NULL) {
             return NULL;
         }
+        mr_advise_large(p, bytes);
         p->bytes = bytes;
         p->class = class;
     }

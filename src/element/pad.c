@@ -279,6 +279,20 @@ static int plan_column(const mr_block *block, uint32_t i, const struct mr_leaf_s
     return MR_OK;
 }
 
+/* Whether the rows have the shape that they are to be padded to, all columns of them. */
+static bool fits_as_it_is(const mr_block *block, const struct mr_column_layout *layout)
+{
+    for (uint32_t i = 0; i < block->ncolumns; i++) {
+        const struct mr_column *c = &block->columns[i];
+
+        if (c->kind != MR_COLUMN_FIXED ||
+            memcmp(c->dims, layout[i].dims + 1, c->rank * sizeof c->dims[0]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static int pad_columns(const mr_block *block, const mr_block *padding, mr_block *out, mr_error *err)
 {
     for (uint32_t i = 0; i < block->ncolumns; i++) {
@@ -322,6 +336,9 @@ int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const
         return mr_error_set(err, MR_EEXHAUSTED,
                             "%u elements padded to one shape take %s%zu bytes, the limit is %zu",
                             block->rows, total == SIZE_MAX ? "more than " : "", total, bytes_max);
+    }
+    if (fits_as_it_is(block, layout)) {
+        return mr_block_batch(block, block->rows, NULL, ret, err);
     }
     MR_TRY(mr_block_layout(1, layout, block->ncolumns, 0, &out, err));
     MR_TRY(pad_columns(block, padding, out, err));

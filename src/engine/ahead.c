@@ -7,6 +7,8 @@
 #define AUTOMATIC_MAX 8u
 /* What is made so quickly, and is no larger than a block, costs less than to be handed over. */
 #define QUICK_NS MR_NS_PER_MS
+#define DISTANCE_BYTES ((size_t)4 << 20)
+#define DISTANCE_NS (8 * MR_NS_PER_MS)
 
 struct mr_ahead_entry {
     struct mr_ahead_entry *next;
@@ -41,10 +43,19 @@ static uint32_t rows_left_locked(const struct mr_ahead *a)
     return a->rows < a->rows_max ? (uint32_t)MR_MIN(a->rows_max - a->rows, a->demand) : 0;
 }
 
+/* What was written just now lies in the cache of the core that wrote it, and comes from there to
+ * another one several times slower than from memory: 0.4 ns a byte with 128 KiB between the two,
+ * 0.1 with some MiB. So what is made quickly is handed over with that distance. */
+static bool may_go_further_locked(const struct mr_ahead *a)
+{
+    return a->blocks_max > 1 && a->bytes < DISTANCE_BYTES && a->ns < DISTANCE_NS;
+}
+
 static void *take_work(void *ctx)
 {
     struct mr_ahead *a = ctx;
-    bool full = a->rows_max > 0 ? rows_left_locked(a) == 0 : a->blocks >= a->blocks_max;
+    bool full = a->rows_max > 0 ? rows_left_locked(a) == 0
+                                : a->blocks >= a->blocks_max && !may_go_further_locked(a);
 
     MR_CHECK_MAGIC(a->input, MR_OP_MAGIC);
     if (a->ended || a->pulling || full) {

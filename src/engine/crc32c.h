@@ -7,5 +7,3 @@
 uint32_t mr_crc32c(const void *p, size_t n);
 /* Rotated and shifted, so that the checksum of data with checksums in it is not degenerate. */
 uint32_t mr_crc32c_masked(const void *p, size_t n);
-/* The table form that machines without the instruction use. For tests. */
-uint32_t mr_crc32c_portable(const void *p, size_t n);

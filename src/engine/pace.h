@@ -1,7 +1,7 @@
 /*
- * Whether work on blocks is worth a thread of its own. Handing a block over takes some 10 us both
- * ways, and what one core has written comes to another at a few GB/s, which copying and parsing
- * outrun. Zero-initialise it. Threads: none.
+ * Whether work on blocks is worth a thread of its own. Handing a block over takes some microseconds
+ * on both sides, and what one core has written comes to another at some 10 GB/s at best, which
+ * copying and parsing outrun. Zero-initialise it. Threads: none.
  */
 #pragma once
 
@@ -9,17 +9,25 @@
 #include "engine/op.h"
 
 /* What handing over is nothing beside. */
-#define MR_PACE_BLOCK_NS 25000
+#define MR_PACE_BLOCK_NS 12000
 /* Tenths of a nanosecond for each byte that changes cores. */
-#define MR_PACE_BYTE_NS_TENTHS 3
+#define MR_PACE_BYTE_NS_TENTHS 2
 /* What a call costs whatever it works on is not multiplied by more than this. */
 #define MR_PACE_LARGER_MAX 8u
-/* So many calls in a row: one may have been interrupted by the machine. Long ones: two. */
-#define MR_PACE_CALLS 8u
-#define MR_PACE_LONG_CALLS 2u
+/* So many calls are judged together: some read a file for those behind them. The longest of them does
+ * not count, it may have been interrupted by the machine; nor do the first ones, which meet cold
+ * caches. Of calls that take long, two are enough. */
+#define MR_PACE_CALLS 16u
+#define MR_PACE_LONG_NS (2 * MR_NS_PER_MS)
 
 struct mr_pace {
-    uint32_t slow; /* calls in a row that were worth it */
+    bool warm; /* MR_PACE_CALLS were made before those that are counted here */
+    uint32_t calls;
+    int64_t ns;
+    int64_t longest;
+    int64_t whole; /* as if each had worked on a usual block */
+    int64_t longest_whole;
+    size_t moved;
 };
 
 /* A call took @ns for @bytes, of which @moved would have changed cores. true: the work is slow enough
@@ -27,9 +35,23 @@ struct mr_pace {
 static inline bool mr_pace_is_slow(struct mr_pace *pace, size_t bytes, size_t moved, int64_t ns)
 {
     size_t times = bytes > 0 ? MR_BLOCK_BYTES_HINT / bytes + 1 : MR_PACE_LARGER_MAX;
-    int64_t whole = ns * (int64_t)MR_MIN(times, MR_PACE_LARGER_MAX); /* of a usual block */
-    bool slow = whole >= MR_PACE_BLOCK_NS && ns >= (int64_t)(moved / 10) * MR_PACE_BYTE_NS_TENTHS;
+    int64_t whole = ns * (int64_t)MR_MIN(times, MR_PACE_LARGER_MAX);
 
-    pace->slow = slow ? pace->slow + 1 : 0;
-    return pace->slow >= (ns >= MR_NS_PER_MS ? MR_PACE_LONG_CALLS : MR_PACE_CALLS);
+    pace->calls++;
+    pace->ns += ns;
+    pace->longest = MR_MAX(pace->longest, ns);
+    pace->whole += whole;
+    pace->longest_whole = MR_MAX(pace->longest_whole, whole);
+    pace->moved += moved;
+    int64_t spent = pace->ns - pace->longest;
+    if (pace->calls < MR_PACE_CALLS && spent < MR_PACE_LONG_NS) {
+        return false;
+    }
+    bool warm = pace->warm || pace->calls < MR_PACE_CALLS;
+    bool slow =
+        warm &&
+        pace->whole - pace->longest_whole >= (int64_t)(pace->calls - 1) * MR_PACE_BLOCK_NS &&
+        spent >= (int64_t)(pace->moved / 10) * MR_PACE_BYTE_NS_TENTHS;
+    *pace = (struct mr_pace){.warm = true};
+    return slow;
 }

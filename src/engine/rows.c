@@ -6,6 +6,9 @@
 /* What a block of one row takes besides its data, roughly, and what an image does. */
 #define BLOCK_OVERHEAD 512u
 #define IMAGE_OVERHEAD 32u
+#define CACHE_LINE 64u
+/* What comes behind so much the core fetches by itself. */
+#define PREFETCH_BYTES 256u
 
 void mr_rows_init(struct mr_rows *s, struct mr_env *env, const mr_spec *spec)
 {
@@ -30,6 +33,7 @@ void mr_rows_free(struct mr_rows *s)
     mr_record_cursor_clear(&s->from);
     mr_free(s->single);
     mr_free(s->packed);
+    mr_free(s->places);
     if (s->env != NULL) {
         mr_env_release(s->env, s->charged);
         (void)mr_env_recharge_array(s->env, &s->arrays, 0);
@@ -84,6 +88,7 @@ static int grow_array(struct mr_rows *s, void **array, size_t *had, size_t cap, 
         (void)mr_env_recharge_array(s->env, &s->arrays, s->arrays - more);
         return mr_error_nomem(err);
     }
+    mr_advise_large(bigger, cap * size);
     *array = bigger;
     *had = cap;
     return MR_OK;
@@ -93,9 +98,23 @@ static int grow(struct mr_rows *s, mr_error *err)
 {
     size_t cap = s->cap < 64 ? 64 : s->cap + s->cap / 2;
 
-    return s->fixed > 0
-               ? grow_array(s, (void **)&s->packed, &s->cap, cap, s->fixed, err)
-               : grow_array(s, (void **)&s->single, &s->cap, cap, sizeof s->single[0], err);
+    if (s->fixed == 0) {
+        return grow_array(s, (void **)&s->single, &s->cap, cap, sizeof s->single[0], err);
+    }
+    size_t had = s->places_cap;
+    if (had < cap) {
+        MR_TRY(grow_array(s, (void **)&s->places, &s->places_cap, cap, sizeof s->places[0], err));
+        for (size_t i = had; i < cap; i++) {
+            s->places[i] = (uint32_t)i;
+        }
+    }
+    return grow_array(s, (void **)&s->packed, &s->cap, cap, s->fixed, err);
+}
+
+/* Where the bytes of row @i are, if fixed; of the row to come for @i = n. */
+static unsigned char *place_of(const struct mr_rows *s, size_t i)
+{
+    return s->packed + s->places[i] * s->fixed;
 }
 
 /* Room for the origins of as many rows as there is room for. */
@@ -143,7 +162,7 @@ static size_t leaf_bytes(const struct mr_leaf_spec *leaf)
 
 static int pack(struct mr_rows *s, const mr_block *block, uint32_t row, mr_error *err)
 {
-    unsigned char *to = s->packed + s->n * s->fixed;
+    unsigned char *to = place_of(s, s->n);
     uint32_t n = mr_block_column_count(block);
 
     for (uint32_t i = 0; i < n; i++) {
@@ -236,8 +255,11 @@ static void close_gap(struct mr_rows *s, size_t i)
     s->n--;
     if (s->fixed == 0) {
         s->single[i] = s->single[s->n];
-    } else if (i != s->n) {
-        memcpy(s->packed + i * s->fixed, s->packed + s->n * s->fixed, s->fixed);
+    } else {
+        uint32_t left = s->places[i]; /* free, and still in the core's cache: the next row's */
+
+        s->places[i] = s->places[s->n];
+        s->places[s->n] = left;
     }
     if (s->origins != NULL && i < s->origins_cap) {
         mr_origin_unref(s->origins[i]);
@@ -291,7 +313,7 @@ static int put_source(const struct mr_rows *s, size_t i, struct mr_rows_out *out
 
 static void put_packed(const struct mr_rows *s, size_t i, struct mr_rows_out *out)
 {
-    const unsigned char *from = s->packed + i * s->fixed;
+    const unsigned char *from = place_of(s, i);
     size_t n = mr_spec_leaves(s->spec);
 
     for (size_t c = 0; c < n; c++) {
@@ -401,6 +423,16 @@ static int put_row(const struct mr_rows *s, size_t i, struct mr_rows_out *out, m
     }
     out->n++;
     return MR_OK;
+}
+
+void mr_rows_prefetch(const struct mr_rows *s, size_t i)
+{
+    const unsigned char *row = s->fixed > 0 ? place_of(s, i) : s->single[i].image;
+    size_t bytes = row == NULL ? 0 : s->fixed > 0 ? s->fixed : PREFETCH_BYTES;
+
+    for (size_t at = 0; at < MR_MIN(bytes, PREFETCH_BYTES); at += CACHE_LINE) {
+        __builtin_prefetch(row + at); /* of memory that is not there, too: nothing happens */
+    }
 }
 
 int mr_rows_move(struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err)

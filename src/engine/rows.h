@@ -27,7 +27,9 @@ struct mr_rows {
     const mr_spec *spec;
     size_t fixed;          /* bytes of every row, if that is known and small; else 0 */
     bool images;           /* else: small rows are images */
-    unsigned char *packed; /* if fixed */
+    unsigned char *packed; /* if fixed: `cap` places */
+    uint32_t *places;      /* of row i, and behind the last row those that are free */
+    size_t places_cap;
     mr_origin **origins;   /* of what is copied: a reference for each row, or NULL: it has none */
     size_t origins_cap;    /* 0: no row had an origin so far */
     struct mr_row_records records; /* of what is copied, if some row comes from one */
@@ -66,6 +68,8 @@ size_t mr_rows_bytes(const struct mr_rows *s);
 /* At most @cap rows will leave. */
 int mr_rows_out_begin(const struct mr_rows *s, uint32_t cap, struct mr_rows_out *out,
                       mr_error *err);
+/* Row @i is likely to be asked for next: it comes into the core's cache meanwhile. */
+void mr_rows_prefetch(const struct mr_rows *s, size_t i);
 /* Row @i leaves for @out; the last one takes its place. On failure it stays. */
 int mr_rows_move(struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err);
 /* true when the block is as large as @bytes, or full. */

@@ -51,6 +51,30 @@ static void a_batch_copies_nothing(void **state)
     mr_block_unref(batch);
 }
 
+/* Rows that have the shape already are not copied to be padded. */
+static void nothing_to_pad_copies_nothing(void **state)
+{
+    const struct mr_leaf_spec vector = {.dtype = MR_INT64, .rank = 1, .dims = {8}};
+    const struct mr_leaf_spec any = {.dtype = MR_INT64, .rank = 1, .dims = {MR_DIM_UNKNOWN}};
+    const struct mr_leaf_spec nine = {.dtype = MR_INT64, .rank = 1, .dims = {9}};
+    mr_block *rows;
+    mr_block *same;
+    mr_block *padded;
+
+    assert_int_equal(mr_block_alloc(3, &vector, 1, &rows, NULL), MR_OK);
+    memset(mr_block_data(rows, 0), 1, 3 * 8 * sizeof(int64_t));
+    assert_int_equal(mr_block_pad(rows, &any, NULL, SIZE_MAX, &same, NULL), MR_OK);
+    assert_int_equal(mr_block_pad(rows, &nine, NULL, SIZE_MAX, &padded, NULL), MR_OK);
+    assert_ptr_equal(mr_block_column(same, 0)->data, mr_block_column(rows, 0)->data);
+    assert_int_equal(mr_block_column(same, 0)->dims[0], 3);
+    assert_int_equal(mr_block_column(same, 0)->dims[1], 8);
+    assert_int_equal(mr_block_column(padded, 0)->dims[1], 9);
+    assert_int_equal(((const int64_t *)mr_block_column(padded, 0)->data)[8], 0);
+    mr_block_unref(rows);
+    mr_block_unref(same);
+    mr_block_unref(padded);
+}
+
 /* Who writes to a value of an exclusive block changes no other one. */
 static void columns_in_one_place_are_not_exclusive(void **state)
 {
@@ -732,6 +756,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_block_is_one_allocation),
         cmocka_unit_test(a_batch_copies_nothing),
+        cmocka_unit_test(nothing_to_pad_copies_nothing),
         cmocka_unit_test(rows_know_their_records),
         cmocka_unit_test(strings_keep_their_offsets_when_batched),
         cmocka_unit_test(rows_are_joined_and_cut_again),

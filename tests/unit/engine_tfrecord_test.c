@@ -59,15 +59,29 @@ static void poke(long offset, int change)
     assert_int_equal(fclose(f), 0);
 }
 
+/* The same, bit by bit. */
+static uint32_t plain_crc32c(const unsigned char *p, size_t n)
+{
+    uint32_t crc = UINT32_MAX;
+
+    for (size_t i = 0; i < n; i++) {
+        crc ^= p[i];
+        for (int bit = 0; bit < 8; bit++) {
+            crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0);
+        }
+    }
+    return ~crc;
+}
+
 static void checksums(void **state)
 {
-    unsigned char bytes[2000]; /* more than two times three runs */
+    unsigned char bytes[2000];
 
     assert_int_equal(mr_crc32c("123456789", 9), 0xe3069283u); /* the check value of CRC-32/ISCSI */
     assert_int_equal(mr_crc32c("", 0), 0);
     for (size_t i = 0; i < sizeof bytes; i++) {
         bytes[i] = (unsigned char)(i * 7);
-        assert_int_equal(mr_crc32c(bytes, i), mr_crc32c_portable(bytes, i));
+        assert_int_equal(mr_crc32c(bytes, i), plain_crc32c(bytes, i));
     }
 }
 

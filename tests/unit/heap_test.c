@@ -5,6 +5,7 @@
 #include "tests/support/heap.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,6 +91,54 @@ static void so_much_stays_unused(void **state)
     mr_spare_trim();
 }
 
+#define HANDED_BYTES ((size_t)200 << 10)
+
+static void *free_it(void *p)
+{
+    mr_spare_free(p);
+    return NULL;
+}
+
+static void free_in_another_thread(void *p)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, free_it, p), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* What another core has read is not written at once; what this one gave back is. */
+static void what_another_thread_gave_back_rests(void **state)
+{
+    enum { N = MR_SPARE_REST_BYTES / HANDED_BYTES + 1 };
+    void *p[N];
+
+    mr_spare_trim();
+    for (size_t i = 0; i < N; i++) {
+        p[i] = mr_spare_malloc(HANDED_BYTES);
+        assert_non_null(p[i]);
+    }
+    free_in_another_thread(p[0]);
+    if (mr_spare_bytes() == 0) {
+        for (size_t i = 1; i < N; i++) {
+            mr_spare_free(p[i]);
+        }
+        skip(); /* sanitizers, MILLRACE_MALLOC */
+    }
+    void *fresh = mr_spare_malloc(HANDED_BYTES);
+    assert_ptr_not_equal(fresh, p[0]);
+    for (size_t i = 1; i < N; i++) {
+        free_in_another_thread(p[i]);
+    }
+    void *rested = mr_spare_malloc(HANDED_BYTES);
+    assert_ptr_equal(rested, p[0]); /* the longest */
+    mr_spare_free(rested);
+    assert_ptr_equal(mr_spare_malloc(HANDED_BYTES), rested);
+    mr_spare_free(rested);
+    mr_spare_free(fresh);
+    mr_spare_trim();
+}
+
 static void small_pieces_are_mallocs(void **state)
 {
     void *p = mr_spare_malloc(1000);
@@ -108,6 +157,7 @@ int main(void)
         cmocka_unit_test(what_is_too_much_is_given_back),
         cmocka_unit_test(large_pieces_are_used_again),
         cmocka_unit_test(so_much_stays_unused),
+        cmocka_unit_test(what_another_thread_gave_back_rests),
         cmocka_unit_test(small_pieces_are_mallocs),
     };
 

@@ -3,6 +3,7 @@
  * once; then it has ended, and how many records it would have had, nobody knows. Where it is the
  * machine that failed, the next pull tries again. A record that is too large for the memory budget
  * is given up and passed over, but not before it was tried alone. */
+#include "base/spare.h"
 #include "element/trace.h"
 #include "engine/ops/ops.h"
 #include "engine/record_file.h"
@@ -10,6 +11,8 @@
 #define BUFFER_DEFAULT (256u << 10)
 #define BUFFER_MIN (4u << 10)
 #define BUFFER_MAX (16u << 20)
+/* Of smaller blocks the records are copied. */
+#define HANDED_OVER_MIN (16u << 10)
 
 struct records_iter {
     struct mr_op_iter head;
@@ -24,6 +27,7 @@ struct records_iter {
     uint64_t *offsets; /* of each record in `data`, and where they end */
     uint64_t *places;  /* of each record in the file */
     size_t offsets_cap;
+    size_t usual;  /* bytes of the records of a block, as it was with the last one */
     uint32_t most; /* records in a block, as memory allows; 0: any number */
     /* of the record at hand: where to go on in a file that is not open; 0: at its start */
     uint64_t offset;
@@ -56,6 +60,7 @@ static int records_open(struct mr_op_iter *head, mr_record_next *next, mr_error 
     int64_t buffer = 0;
 
     it->next = next;
+    it->data.spare = true;
     MR_TRY(mr_op_bytes(head, "filename", &text, &size, err));
     if (memchr(text, 0, size) != NULL) {
         return mr_op_fail_at_open(
@@ -175,6 +180,44 @@ static int read_one(struct records_iter *it, uint32_t rows, size_t most, mr_erro
     return rc;
 }
 
+/* Whether the block of all that was read may have the memory that it was read into. */
+static bool is_worth_handing_over(const struct records_iter *it)
+{
+    return it->data.len >= HANDED_OVER_MIN && it->data.cap - it->data.len <= it->data.len / 4;
+}
+
+/* Memory that is too large for what is read into it, so that the next block could not have it. */
+static void give_back_excess(struct records_iter *it)
+{
+    if (it->data.len >= HANDED_OVER_MIN && it->most == 0) {
+        it->usual = it->data.len + it->data.len / 16;
+        mr_buf_free(&it->data);
+    }
+}
+
+/* The memory that was read into becomes that of the block, for @rows records with these offsets. */
+static int hand_over(struct records_iter *it, uint32_t rows, mr_block **ret, mr_error *err)
+{
+    MR_AUTO(mr_buffer_unref) mr_buffer *offsets = NULL;
+    MR_AUTO(mr_buffer_unref) mr_buffer *data = NULL;
+    size_t bytes = (rows + (size_t)1) * sizeof it->offsets[0];
+
+    it->usual = it->data.len + it->data.len / 16;
+    MR_TRY(mr_buffer_new(bytes, &offsets, err));
+    memcpy(mr_buffer_data(offsets), it->offsets, bytes);
+    MR_TRY(mr_buffer_wrap(it->data.data, it->data.cap, mr_spare_free, it->data.data, &data, err));
+    mr_buffer_adopt_charge(data, it->data.memory);
+    it->data = (struct mr_buf){.spare = true, .memory = it->data.memory};
+    struct mr_owned_column column = {
+        .c = {.kind = MR_COLUMN_FIXED,
+              .dtype = MR_STRING,
+              .offsets = mr_buffer_data(offsets),
+              .data = mr_buffer_data(data)},
+        .owner = {data, offsets},
+    };
+    return mr_block_from_columns(rows, &column, 1, ret, err);
+}
+
 /* Of the records from number @first of the file on. */
 static int make_block(struct records_iter *it, uint64_t first, uint32_t rows, mr_block **ret,
                       mr_error *err)
@@ -186,7 +229,12 @@ static int make_block(struct records_iter *it, uint64_t first, uint32_t rows, mr
         .data = it->data.len > 0 ? (const void *)it->data.data : "",
     };
 
-    MR_TRY(mr_block_new(rows, &column, 1, ret, err));
+    if (it->offsets[rows] == it->data.len && is_worth_handing_over(it)) {
+        MR_TRY(hand_over(it, rows, ret, err));
+    } else {
+        MR_TRY(mr_block_new(rows, &column, 1, ret, err));
+        give_back_excess(it);
+    }
     mr_block_trace(*ret, it->trace, first, it->places);
     return MR_OK;
 }
@@ -199,7 +247,7 @@ static int make_block_that_fits(struct records_iter *it, uint64_t first, uint32_
     uint32_t all = *rows;
     int rc = make_block(it, first, all, ret, err);
 
-    while (rc == MR_EEXHAUSTED && *rows > 1) {
+    while (rc == MR_EEXHAUSTED && *rows > 1 && it->data.data != NULL) {
         *rows /= 2;
         rc = make_block(it, first, *rows, ret, err);
     }
@@ -272,6 +320,10 @@ static int read_some(struct records_iter *it, const struct mr_pull *pull, uint32
     it->data.memory = it->head.env->memory;
     it->alone = it->data.cap == 0;
     mr_buf_clear(&it->data);
+    if (it->most == 0) {
+        (void)mr_buf_reserve(&it->data, it->usual);
+        mr_buf_clear(&it->data); /* that there is no memory is found out by reading */
+    }
     *rows = 0;
     while (rc == MR_OK && *rows < rows_max && it->data.len < pull->bytes &&
            !mr_env_cancelled(it->head.env)) {

@@ -109,17 +109,16 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     return MR_OK;
 }
 
-/* Uniform in [0, n): the bias of the multiplication is below n / 2^64. */
-static uint64_t draw(struct shuffle_iter *it, uint64_t n)
+/* Draw number @number, uniform in [0, n): the bias of the multiplication is below n / 2^64. */
+static size_t draw(const struct shuffle_iter *it, uint64_t number, uint64_t n)
 {
-    philox4x32_ctr_t counter = {{(uint32_t)it->draws, (uint32_t)(it->draws >> 32),
-                                 (uint32_t)it->epoch, (uint32_t)(it->epoch >> 32)}};
+    philox4x32_ctr_t counter = {{(uint32_t)number, (uint32_t)(number >> 32), (uint32_t)it->epoch,
+                                 (uint32_t)(it->epoch >> 32)}};
     philox4x32_key_t key = {{(uint32_t)it->seed, (uint32_t)(it->seed >> 32)}};
     philox4x32_ctr_t r = philox4x32(counter, key);
     uint64_t bits = (uint64_t)r.v[1] << 32 | r.v[0];
 
-    it->draws++;
-    return (uint64_t)(((unsigned __int128)bits * n) >> 64);
+    return (size_t)(((unsigned __int128)bits * n) >> 64);
 }
 
 /* Rows of the pending block into the buffer, until that is full or this is empty. */
@@ -156,6 +155,7 @@ static int fill(struct shuffle_iter *it, const struct mr_pull *pull, uint32_t mo
             it->out.n == 0 ? mr_pull_rows(pull, wanted) : mr_pull_more(pull, wanted);
 
         below.held = pull->held || (it->frugal && !first);
+        below.bytes = MR_MIN(below.bytes, MR_BLOCK_BYTES_HINT); /* rows are copied out of it */
         int rc = mr_op_interrupted(&it->head, pull, err);
         if (rc == MR_OK) {
             rc = pull_input(it, &below, err);
@@ -201,11 +201,11 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
             break;
         }
         if (rc == MR_OK) {
-            uint64_t draws = it->draws;
-            size_t i = (size_t)draw(it, it->rows.n);
+            size_t i = draw(it, it->draws, it->rows.n);
 
+            mr_rows_prefetch(&it->rows, draw(it, it->draws + 1, it->rows.n));
             rc = mr_rows_move(&it->rows, i, &it->out, &failure);
-            it->draws = rc == MR_OK ? it->draws : draws;
+            it->draws += rc == MR_OK;
         }
     }
     if (it->out.n == 0) {
