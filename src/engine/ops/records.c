@@ -318,19 +318,18 @@ static int read_some(struct records_iter *it, const struct mr_pull *pull, uint32
     int rc = MR_OK;
 
     it->data.memory = it->head.env->memory;
-    it->alone = it->data.cap == 0;
     mr_buf_clear(&it->data);
     if (it->most == 0) {
         (void)mr_buf_reserve(&it->data, it->usual);
         mr_buf_clear(&it->data); /* that there is no memory is found out by reading */
     }
+    it->alone = it->data.cap == 0 && rows_max == 1; /* one more that is looked for takes memory */
     *rows = 0;
     while (rc == MR_OK && *rows < rows_max && it->data.len < pull->bytes &&
            !mr_env_cancelled(it->head.env)) {
         rc = read_one(it, *rows, bytes_max, err);
         *rows += rc == MR_OK;
     }
-    it->alone = it->alone && *rows == 1;
     it->ended = it->file->ended || rc == MR_END;
     return rc < 0 ? read_failed(it, *rows, rc, err) : rc;
 }
