@@ -240,6 +240,34 @@ static void a_damaged_record_is_passed_over(void **state)
     lines_free(&l);
 }
 
+/* Somebody cuts the file off, who should not, while it is read and its rows are held. */
+static void cut_off_while_it_is_read(void **state)
+{
+    for (off_t length = 0; length < 1100; length += 100) {
+        char file[256];
+
+        save_numbers("", file);
+        mr_dataset *ds = open_chunk(file, chain_of());
+        mr_engine_iter *it = open_with(ds, &(struct read_options){0});
+        struct read_options options = {.errors_max = 100};
+        struct lines got = {0};
+        mr_block *first = NULL;
+
+        CHECK_OK(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, -1, &first, e));
+        assert_int_equal(truncate(file, length), 0);
+        assert_int_equal(read_on(it, &options, &got), MR_END);
+        assert_int_equal(*(const int64_t *)mr_block_column(first, 0)->data, 0);
+        assert_string_equal(got.text[0], "1"); /* of the same record */
+        assert_true(got.n > 1 && got.text[got.n - 1][0] == '!');
+        assert_non_null(strstr(got.text[got.n - 1], "it was cut off while it was read"));
+        assert_non_null(strstr(got.text[got.n - 1], file));
+        mr_block_unref(first);
+        lines_free(&got);
+        mr_engine_close(it);
+        mr_dataset_unref(ds);
+    }
+}
+
 static void any_bit_of_a_manifest(void **state)
 {
     static unsigned char bytes[4096];
@@ -455,6 +483,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(any_length_of_a_chunk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_chunk_in_its_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_record_is_passed_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cut_off_while_it_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(any_bit_of_a_manifest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(not_committed_is_not_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_writer_has_the_lock, set_up, tear_down),

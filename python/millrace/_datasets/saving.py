@@ -128,7 +128,7 @@ class Saving(Functions):
             A directory, which is made if it is missing.
         compression : {None, "AUTO", "GZIP", "LZ4", "SNAPPY", "ZSTD"}, optional
             How each block of elements is compressed; "AUTO" is "LZ4". By default it is not: then it
-            is read without a copy.
+            is read with the least work.
         shard_func : callable, optional
             Traced: from an element to the number of its shard, an int64 scalar from 0 on. At most
             256 different ones. By default all elements are in one, and keep their order.
