@@ -14,29 +14,35 @@ struct bytes {
     size_t size;
 };
 
+static uint64_t used_at_begin;
+static uint64_t used_at_read; /* of the budget, when something was read last */
+
 static int read_bytes(void *ctx, uint64_t offset, void *to, size_t n, mr_error *err)
 {
     const struct bytes *b = ctx;
 
+    used_at_read = mr_memory_used(mr_memory_current());
     assert_true(offset <= b->size && n <= b->size - offset);
     memcpy(to, b->data + offset, n);
     return MR_OK;
 }
 
 /* The first @rows rows of column @column of the first row group: how many; below 0: why not. */
-static int64_t first_rows(const struct bytes *b, uint32_t column, uint32_t rows, mr_error *err)
+static int64_t first_rows(const struct mr_table_format *format, const struct bytes *b,
+                          uint32_t column, uint32_t rows, mr_error *err)
 {
     struct bytes bytes = *b;
     const struct mr_table_input in = {&bytes, b->size, read_bytes};
     struct mr_table *t = NULL;
     struct ArrowArray got;
     int64_t n = 0;
-    int rc = mr_table_open(&mr_table_parquet, &in, &t, err);
+    int rc = mr_table_open(format, &in, &t, err);
 
     if (rc == MR_OK) {
         assert_null(t->columns[column].unread);
         rc = mr_table_begin(t, 0, 0, &column, 1, err);
     }
+    used_at_begin = mr_memory_used(mr_memory_current());
     if (rc == MR_OK) {
         rc = mr_table_next(t, rows, &got, err);
     }
@@ -83,7 +89,7 @@ static void a_page_of_many_lists(void **state)
 
     assert_int_equal(mr_memory_new(2 << 20, NULL, &memory, &err), MR_OK);
     mr_memory *before = mr_memory_enter(memory);
-    int64_t n = first_rows(&b, 0, 5000, &err);
+    int64_t n = first_rows(&mr_table_parquet, &b, 0, 5000, &err);
     (void)mr_memory_enter(before);
     mr_memory_unref(memory);
     if (n < 0) {
@@ -92,23 +98,53 @@ static void a_page_of_many_lists(void **state)
     assert_int_equal(n, 5000);
 }
 
+static struct bytes read_file(const char *name, unsigned char **ret)
+{
+    char path[512];
+
+    (void)snprintf(path, sizeof path, "%s/%s", MR_TABLES, name);
+    FILE *f = fopen(path, "rb");
+    *ret = malloc(1 << 20);
+    assert_true(f != NULL && *ret != NULL);
+    const struct bytes b = {*ret, fread(*ret, 1, 1 << 20, f)};
+    assert_int_equal(fclose(f), 0);
+    return b;
+}
+
 static void more_values_in_pages_than_in_the_chunk(void **state)
 {
     /* field 5 of a chunk's metadata, behind the codec: 8 values */
     static const unsigned char was[] = {0x15, 0, 0x16, 16};
-    unsigned char *data = malloc(1 << 20);
-    FILE *f = fopen(MR_TABLES "/types.parquet", "rb");
+    unsigned char *data = NULL;
+    const struct bytes b = read_file("types.parquet", &data);
     mr_error err = {0};
 
-    assert_true(f != NULL && data != NULL);
-    const struct bytes b = {data, fread(data, 1, 1 << 20, f)};
-    assert_int_equal(fclose(f), 0);
-    assert_int_equal(first_rows(&b, 0, 8, &err), 8);
+    assert_int_equal(first_rows(&mr_table_parquet, &b, 0, 8, &err), 8);
     unsigned char *at = memmem(data, b.size, was, sizeof was);
     assert_non_null(at);
     at[3] = 14;
-    assert_int_equal(first_rows(&b, 0, 8, &err), MR_EDATALOSS);
+    assert_int_equal(first_rows(&mr_table_parquet, &b, 0, 8, &err), MR_EDATALOSS);
     assert_non_null(strstr(err.message, "its pages have more values than it should have"));
+    free(data);
+}
+
+/* Parts of an array count while the next one is read: offsets of strings, then their bytes. */
+static void parts_of_an_array_count(void **state)
+{
+    enum { STRINGS = 24, OFFSETS = 9 * sizeof(int32_t) };
+    unsigned char *data = NULL;
+    const struct bytes b = read_file("types.arrow", &data);
+    mr_memory *memory = NULL;
+    mr_error err = {0};
+
+    assert_int_equal(mr_memory_new(1 << 20, NULL, &memory, &err), MR_OK);
+    const uint64_t empty = mr_memory_used(memory);
+    mr_memory *before = mr_memory_enter(memory);
+    assert_int_equal(first_rows(&mr_table_arrow, &b, STRINGS, 8, &err), 8);
+    assert_true(used_at_read > used_at_begin + OFFSETS);
+    assert_int_equal(mr_memory_used(memory), empty);
+    (void)mr_memory_enter(before);
+    mr_memory_unref(memory);
     free(data);
 }
 
@@ -144,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_page_of_many_lists),
         cmocka_unit_test(more_values_in_pages_than_in_the_chunk),
+        cmocka_unit_test(parts_of_an_array_count),
         cmocka_unit_test(dictionaries_count),
     };
 
