@@ -175,6 +175,22 @@ int mr_memory_refused(const mr_memory *m, enum mr_memory_use use, size_t bytes, 
         (unsigned long long)mr_memory_used(which), kept);
 }
 
+int mr_memory_lend(size_t bytes, struct mr_memory_lent *ret, mr_error *err)
+{
+    *ret = (struct mr_memory_lent){0};
+    if (!mr_memory_charge(current, MR_MEMORY_WORK, bytes)) {
+        return mr_memory_refused(current, MR_MEMORY_WORK, bytes, err);
+    }
+    *ret = (struct mr_memory_lent){current, bytes};
+    return MR_OK;
+}
+
+void mr_memory_give_back(struct mr_memory_lent *lent)
+{
+    mr_memory_release(lent->memory, lent->bytes);
+    *lent = (struct mr_memory_lent){0};
+}
+
 uint64_t mr_memory_limit(const mr_memory *m)
 {
     return m == NULL ? UINT64_MAX : m->limit;

@@ -20,6 +20,8 @@
 
 #include <millrace/base.h>
 
+#include "base/scope.h"
+
 typedef struct mr_memory mr_memory;
 
 enum mr_memory_use { MR_MEMORY_AHEAD, MR_MEMORY_HELD, MR_MEMORY_WORK };
@@ -50,6 +52,15 @@ bool mr_memory_is_short(const mr_memory *m, enum mr_memory_use use, size_t bytes
 #define MR_MEMORY_UNNAMED (1u << 31)
 int mr_memory_refused(const mr_memory *m, enum mr_memory_use use, size_t bytes, mr_error *err);
 
+/* What somebody else takes for a while, whom we tell nothing of budgets: a library that decodes. */
+struct mr_memory_lent {
+    mr_memory *memory;
+    size_t bytes;
+};
+/* @bytes of the thread's budget, until they are given back. */
+int mr_memory_lend(size_t bytes, struct mr_memory_lent *ret, mr_error *err);
+void mr_memory_give_back(struct mr_memory_lent *lent); /* zeroed ones are fine */
+
 uint64_t mr_memory_limit(const mr_memory *m);
 uint64_t mr_memory_used(const mr_memory *m);
 
@@ -58,3 +69,5 @@ uint64_t mr_memory_used(const mr_memory *m);
 mr_memory *mr_memory_enter(mr_memory *m);
 /* The current one, or NULL. */
 mr_memory *mr_memory_current(void);
+
+MR_AUTO_DEFINE(struct mr_memory_lent, mr_memory_give_back)

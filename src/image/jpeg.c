@@ -4,6 +4,7 @@
  * colours has its neighbours, so that a window has the pixels of the whole picture.
  */
 #include "base/limits.h"
+#include "base/memory.h"
 #include "image/image.h"
 
 #include <setjmp.h>
@@ -133,6 +134,7 @@ struct reading {
     const struct mr_image_request *want;
     struct mr_image_info *info; /* header() fills it in */
     unsigned char *pixels;
+    struct mr_memory_lent lent; /* to the library */
     mr_error *err;
 };
 
@@ -144,6 +146,7 @@ static int guarded(struct reading *r, int (*work)(struct reading *r))
         setjmp(r->f.jump) != 0 ? mr_error_set(r->err, MR_EINVAL, "JPEG: %s", r->f.text) : work(r);
 
     jpeg_destroy_decompress(&r->d);
+    mr_memory_give_back(&r->lent);
     return rc;
 }
 
@@ -299,6 +302,15 @@ static int decode_lines(struct reading *r)
     return MR_OK;
 }
 
+/* A picture that comes in several scans is held as coefficients until it is whole. */
+static int lend_coefficients(struct reading *r)
+{
+    const struct jpeg_decompress_struct *d = &r->d;
+    size_t bytes = (size_t)d->image_width * d->image_height * (size_t)d->num_components;
+
+    return jpeg_has_multiple_scans(&r->d) ? mr_memory_lend(2 * bytes, &r->lent, r->err) : MR_OK;
+}
+
 static int read_picture(struct reading *r)
 {
     struct jpeg_progress_mgr progress = {.progress_monitor = watch_scans};
@@ -306,6 +318,7 @@ static int read_picture(struct reading *r)
     jpeg_create_decompress(&r->d);
     r->d.progress = &progress;
     MR_TRY(begin(&r->d, r->in, r->want, r->err));
+    MR_TRY(lend_coefficients(r));
     return decode_lines(r);
 }
 
@@ -381,7 +394,15 @@ int mr_jpeg_encode(const struct mr_image_info *info, const void *pixels,
 {
     struct writing w = {.info = info, .options = options, .pixels = pixels};
 
+    struct mr_memory_lent lent = {0};
+    MR_AUTO(mr_memory_give_back) struct mr_memory_lent *held = &lent;
+    size_t bytes = (size_t)info->width * info->height * info->channels;
+    bool whole = options->progressive || options->optimise;
+
     MR_TRY(mr_image_channels("JPEG", (int)info->channels, 1u << 1 | 1u << 3, err));
+    /* What is made, which is hardly larger than the pixels, and coefficients of all of them where
+     * the library looks at them twice. */
+    MR_TRY(mr_memory_lend(bytes * (whole ? 3 : 1), held, err));
     int rc = write_guarded(&w, err);
     if (rc == MR_OK) {
         *ret = mr_memdup(w.made, w.size);

@@ -1,5 +1,5 @@
 /* PNG, by libspng. What it cannot convert itself (colours to grey) is made of four channels. */
-#include "base/limits.h"
+#include "base/memory.h"
 #include "image/image.h"
 
 #include <spng.h>
@@ -127,6 +127,8 @@ static int decode(struct mr_bytes in, const struct mr_image_request *want,
 {
     MR_AUTO(spng_ctx_free) spng_ctx *ctx = NULL;
     MR_AUTO(mr_free) void *four = NULL;
+    struct mr_memory_lent lent = {0};
+    MR_AUTO(mr_memory_give_back) struct mr_memory_lent *held = &lent;
     struct spng_ihdr ihdr;
     size_t n = (size_t)info->width * info->height;
 
@@ -137,6 +139,7 @@ static int decode(struct mr_bytes in, const struct mr_image_request *want,
     }
     bool deep = ihdr.bit_depth == 16;
     size_t bytes = n * 4 * (deep ? 2 : 1);
+    MR_TRY(mr_memory_lend(bytes, held, err));
     four = mr_malloc(bytes);
     MR_CHECK_ALLOC(four, err);
     MR_TRY(run(ctx, four, bytes, deep ? SPNG_FMT_RGBA16 : SPNG_FMT_RGBA8, err));
@@ -160,10 +163,14 @@ int mr_png_encode(const struct mr_image_info *info, const void *pixels, int leve
                              .bit_depth = (uint8_t)info->bits,
                              .color_type = types[info->channels]};
     size_t bytes = (size_t)info->width * info->height * info->channels * (info->bits / 8);
+    struct mr_memory_lent lent = {0};
+    MR_AUTO(mr_memory_give_back) struct mr_memory_lent *held = &lent;
     MR_AUTO(spng_ctx_free) spng_ctx *ctx = spng_ctx_new(SPNG_CTX_ENCODER);
     int rc;
 
     MR_CHECK_ALLOC(ctx, err);
+    /* What is made is hardly larger than what it is made of, but may be nearly as large. */
+    MR_TRY(mr_memory_lend(bytes, held, err));
     rc = spng_set_option(ctx, SPNG_ENCODE_TO_BUFFER, 1);
     rc = rc == 0 && level >= 0 ? spng_set_option(ctx, SPNG_IMG_COMPRESSION_LEVEL, level) : rc;
     rc = rc == 0 ? spng_set_ihdr(ctx, &ihdr) : rc;

@@ -1,4 +1,5 @@
 /* WebP, by libwebp. Still pictures. */
+#include "base/memory.h"
 #include "image/image.h"
 
 #include <webp/decode.h>
@@ -37,6 +38,11 @@ static int decode(struct mr_bytes in, const struct mr_image_request *want,
 {
     size_t line = (size_t)info->width * info->channels;
     size_t bytes = line * info->height;
+    struct mr_memory_lent lent = {0};
+    MR_AUTO(mr_memory_give_back) struct mr_memory_lent *held = &lent;
+
+    /* Without loss, the library decodes into four bytes a pixel of its own first. */
+    MR_TRY(mr_memory_lend((size_t)info->width * info->height * 4, held, err));
     void *made = info->channels == 4
                      ? WebPDecodeRGBAInto(in.data, in.size, pixels, bytes, (int)line)
                      : WebPDecodeRGBInto(in.data, in.size, pixels, bytes, (int)line);

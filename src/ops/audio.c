@@ -143,12 +143,15 @@ static int fill_encode_wav(const struct mr_row *row, struct mr_result *out, mr_e
     int64_t rate = mr_tensor_index(&row->in[1], 0);
     const float *values = (const float *)(const void *)x->values;
 
-    if (x->dims[1] < 1 || x->dims[1] > UINT16_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%lld channels, there may be 1 to 65535",
-                            (long long)x->dims[1]);
+    /* The header has the bytes of a sample of all channels as 16 bits, those of a second as 32. */
+    if (x->dims[1] < 1 || x->dims[1] > UINT16_MAX / 2) {
+        return mr_error_set(err, MR_EINVAL, "%lld channels, there may be 1 to %d",
+                            (long long)x->dims[1], UINT16_MAX / 2);
     }
-    if (rate < 1 || rate > UINT32_MAX) {
-        return mr_error_set(err, MR_EINVAL, "a sample rate of %lld", (long long)rate);
+    if (rate < 1 || rate > UINT32_MAX / (2 * x->dims[1])) {
+        return mr_error_set(
+            err, MR_EINVAL, "a sample rate of %lld, of %lld channels it may be 1 to %lld",
+            (long long)rate, (long long)x->dims[1], (long long)UINT32_MAX / (2 * x->dims[1]));
     }
     size_t bytes = HEADER_BYTES + (size_t)x->count * 2;
     unsigned char *made = mr_output_bytes(out->column, bytes, err);

@@ -80,7 +80,7 @@ static int infer_rfft(struct mr_kernel_infer *it, mr_error *err)
     MR_TRY(infer_length(it, &length, err));
     length = attr != NULL ? attr->i : length;
     it->out->dtype = is_wide(it->in[0].dtype) ? MR_COMPLEX128 : MR_COMPLEX64;
-    it->out->dims[it->out->rank - 1] = length == MR_DIM_UNKNOWN ? length : length / 2 + 1;
+    it->out->dims[it->out->rank - 1] = length > 0 ? length / 2 + 1 : length;
     return MR_OK;
 }
 
@@ -90,11 +90,14 @@ static int infer_irfft(struct mr_kernel_infer *it, mr_error *err)
     int64_t length = MR_DIM_UNKNOWN;
 
     MR_TRY(infer_length(it, &length, err));
+    if (attr == NULL && length == 1) {
+        return mr_error_set(err, MR_EINVAL,
+                            "an axis of size 1 is the transform of no values: give a length");
+    }
     it->out->dtype = is_wide(it->in[0].dtype) ? MR_FLOAT64 : MR_FLOAT32;
-    it->out->dims[it->out->rank - 1] = attr != NULL               ? attr->i
-                                       : length == MR_DIM_UNKNOWN ? length
-                                       : length > 1               ? 2 * (length - 1)
-                                                                  : 0;
+    it->out->dims[it->out->rank - 1] = attr != NULL ? attr->i
+                                       : length > 0 ? 2 * (length - 1)
+                                                    : length;
     return MR_OK;
 }
 
@@ -243,9 +246,6 @@ static int fill_rfft(const struct mr_row *row, struct mr_result *out, mr_error *
     const struct mr_tensor *x = &row->in[0];
     int64_t n = mr_attr_int(row->attrs, "length", x->dims[x->rank - 1]);
 
-    if (n == 0) {
-        return mr_error_set(err, MR_EINVAL, "a transform of length 0");
-    }
     return run_lines(row, out, (uint64_t)n, run_rfft, err);
 }
 

@@ -48,10 +48,9 @@ void mr_give_columns(const mr_block *block, struct mr_owned_column *out, size_t 
 
 void mr_unref_blocks(mr_block **blocks, size_t n)
 {
-    for (size_t i = 0; blocks != NULL && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         mr_block_unref(blocks[i]);
     }
-    mr_free(blocks);
 }
 
 int mr_infer_captured(const struct mr_kernel_infer *it, size_t own, size_t given, mr_error *err)

@@ -221,8 +221,9 @@ static int decode_and_copy(const struct picture *p, const int64_t *dims,
         return mr_error_set(err, MR_EEXHAUSTED, "an image of %lld x %lld pixels is above the limit",
                             (long long)dims[0], (long long)dims[1]);
     }
-    MR_AUTO(mr_free) unsigned char *values = mr_reallocarray(NULL, count, out->width);
-    MR_CHECK_ALLOC(values, err);
+    MR_AUTO(mr_buffer_unref) mr_buffer *all = NULL;
+    MR_TRY(mr_buffer_new(count * out->width, &all, err));
+    unsigned char *values = mr_buffer_data(all);
     MR_TRY(decode_into(p, values, count, out->dtype, err));
     mr_box_copy(3, dims, values, parts, out);
     return MR_OK;

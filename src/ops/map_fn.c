@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "ops/attr.h"
 #include "ops/functions.h"
+#include "ops/scratch.h"
 
 /* What one call of the function may hold of values that are copied for each part. */
 #define REPEATED_BYTES_MAX ((size_t)4 << 20)
@@ -57,12 +58,13 @@ struct parts {
     uint32_t *counts; /* of each row */
     uint32_t *row_of; /* of each part: its row */
     mr_block *block;  /* row k is part k */
+    struct mr_scratch held[2];
 };
 
 static void parts_free(struct parts *p)
 {
-    mr_free(p->counts);
-    mr_free(p->row_of);
+    mr_scratch_free(&p->held[0]);
+    mr_scratch_free(&p->held[1]);
     mr_block_unref(p->block);
 }
 MR_AUTO_DEFINE(struct parts, parts_free)
@@ -106,16 +108,17 @@ static int open_parts(const struct mr_kernel_in *in, size_t mapped, uint32_t row
                       struct parts *ret, uint32_t *bad_row, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *whole = NULL;
+    void *list = NULL;
 
     ret->rows = rows;
     ret->same = true;
-    ret->counts = mr_calloc(rows, sizeof *ret->counts);
-    MR_CHECK_ALLOC(ret->counts, err);
+    MR_TRY(mr_scratch_take(&ret->held[0], rows * sizeof *ret->counts, &list, err));
+    ret->counts = list;
     MR_TRY(mr_take_rows(in, mapped, rows, NULL, rows, &whole, err));
     MR_TRY(count_parts(ret, whole, bad_row, err));
     MR_TRY(mr_block_unbatch(whole, &ret->block, err));
-    ret->row_of = mr_calloc(ret->total, sizeof *ret->row_of);
-    MR_CHECK_ALLOC(ret->row_of, err);
+    MR_TRY(mr_scratch_take(&ret->held[1], ret->total * sizeof *ret->row_of, &list, err));
+    ret->row_of = list;
     for (uint32_t r = 0, k = 0; r < rows; r++) {
         for (uint32_t i = 0; i < ret->counts[r]; i++) {
             ret->row_of[k++] = r;
@@ -154,19 +157,18 @@ static uint32_t place_in_row(const struct parts *p, uint32_t k)
 
 /* Each part draws for itself. */
 static int part_indices(const struct mr_kernel_random *random, const struct parts *p,
-                        uint32_t first, uint32_t count, uint64_t **ret, mr_error *err)
+                        uint32_t first, uint32_t count, mr_buffer **ret, mr_error *err)
 {
-    uint64_t *indices = mr_calloc(count, sizeof *indices);
     uint32_t place = count > 0 ? place_in_row(p, first) : 0;
 
-    MR_CHECK_ALLOC(indices, err);
+    MR_TRY(mr_buffer_new(count * sizeof(uint64_t), ret, err));
+    uint64_t *indices = mr_buffer_data(*ret);
     for (uint32_t i = 0; i < count; i++, place++) {
         uint32_t row = p->row_of[first + i];
 
         place = i > 0 && row != p->row_of[first + i - 1] ? 0 : place;
         indices[i] = mr_mix64(mr_kernel_random_index(random, row) + 1) + place;
     }
-    *ret = indices;
     return MR_OK;
 }
 
@@ -179,7 +181,7 @@ static int run_parts(const struct mr_kernel_call *call, const struct parts *p, u
     MR_AUTO(mr_block_unref) mr_block *some = NULL;
     MR_AUTO(mr_block_unref) mr_block *repeated = NULL;
     MR_AUTO(mr_block_unref) mr_block *given = NULL;
-    MR_AUTO(mr_free) uint64_t *indices = NULL;
+    MR_AUTO(mr_buffer_unref) mr_buffer *indices = NULL;
     struct mr_kernel_random random = {0};
     uint32_t bad = 0;
 
@@ -190,7 +192,7 @@ static int run_parts(const struct mr_kernel_call *call, const struct parts *p, u
         MR_TRY(part_indices(call->random, p, first, count, &indices, err));
         random = *call->random;
         random.seed = mr_mix64(random.seed + 1);
-        random.indices = indices;
+        random.indices = mr_buffer_data(indices);
     }
     int rc = fn->run(fn->program, given, call->random != NULL ? &random : NULL, ret, &bad, err);
     if (rc < 0) {
@@ -204,19 +206,30 @@ static int run_parts(const struct mr_kernel_call *call, const struct parts *p, u
     return rc;
 }
 
+/* Room for @n blocks, none of which is there yet. */
+static int take_blocks(struct mr_scratch *held, size_t n, mr_block ***ret, mr_error *err)
+{
+    void *list = NULL;
+
+    MR_TRY(mr_scratch_take(held, n * sizeof(mr_block *), &list, err));
+    memset(list, 0, n * sizeof(mr_block *));
+    *ret = list;
+    return MR_OK;
+}
+
 /* The results of all parts. */
 static int run_all(const struct mr_kernel_call *call, const struct parts *p,
                    const struct mr_kernel_in *captured, mr_block **ret, uint32_t *bad_row,
                    mr_error *err)
 {
     size_t ncaptured = call->functions[0].nin - mr_block_column_count(p->block);
+    struct mr_scratch held;
+    mr_block **made = NULL;
     uint32_t step = 0;
+    size_t n = 0;
 
     MR_TRY(parts_at_a_time(captured, ncaptured, p->rows, &step, err));
-    size_t runs = p->total / step + 1;
-    mr_block **made = mr_calloc(runs, sizeof(mr_block *));
-    size_t n = 0;
-    int rc = made != NULL ? MR_OK : mr_error_nomem(err);
+    int rc = take_blocks(&held, p->total / step + 1, &made, err);
     for (uint32_t at = 0; rc == MR_OK && (at < p->total || n == 0); n++) {
         uint32_t count = MR_MIN(step, p->total - at);
 
@@ -225,6 +238,7 @@ static int run_all(const struct mr_kernel_call *call, const struct parts *p,
     }
     rc = rc == MR_OK ? mr_block_concat((const mr_block *const *)made, n, ret, err) : rc;
     mr_unref_blocks(made, n);
+    mr_scratch_free(&held);
     return rc;
 }
 
@@ -276,10 +290,11 @@ static int rows_of_parts(const struct mr_kernel_call *call, const struct parts *
         mr_block_batch(results, p->counts[0], NULL, ret, &ignored) == MR_OK) {
         return MR_OK;
     }
-    mr_block **made = mr_calloc(p->rows, sizeof(mr_block *));
+    struct mr_scratch held;
+    mr_block **made = NULL;
     uint32_t n = 0;
     uint32_t at = 0;
-    int rc = made != NULL ? MR_OK : mr_error_nomem(err);
+    int rc = take_blocks(&held, p->rows, &made, err);
     for (; rc == MR_OK && n < p->rows; n += rc == MR_OK) {
         *bad_row = n;
         rc = row_of_parts(call, results, at, p->counts[n], &made[n], err);
@@ -287,6 +302,7 @@ static int rows_of_parts(const struct mr_kernel_call *call, const struct parts *
     }
     rc = rc == MR_OK ? mr_block_concat((const mr_block *const *)made, n, ret, err) : rc;
     mr_unref_blocks(made, n);
+    mr_scratch_free(&held);
     return rc;
 }
 

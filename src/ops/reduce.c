@@ -8,6 +8,7 @@
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/move.h"
+#include "ops/scratch.h"
 
 #include <math.h>
 
@@ -239,15 +240,13 @@ static const struct reducer all_reducers[MR_DTYPE_COUNT] = {
 static const struct reducer any_reducers[MR_DTYPE_COUNT] = {
     REDUCER_ENTRY(b, MR_BOOL, uint8_t, any)};
 
-#define SMALL_ACC 64 /* bytes: the common case of one result a row needs no allocation */
-
 static int reduce_row(const struct mr_row *row, const struct reducer *table, struct mr_result *out,
                       mr_error *err)
 {
     const struct mr_tensor *t = row->in;
     const struct reducer *r = &table[t->dtype];
-    _Alignas(8) unsigned char small[SMALL_ACC];
-    MR_AUTO(mr_free) void *large = NULL;
+    struct mr_scratch held;
+    void *acc = NULL;
     uint32_t mask = 0;
     struct walk w;
     size_t bytes;
@@ -257,14 +256,11 @@ static int reduce_row(const struct mr_row *row, const struct reducer *table, str
     if (__builtin_mul_overflow(out->count, r->acc_width, &bytes)) {
         return mr_error_nomem(err);
     }
-    if (bytes > SMALL_ACC) {
-        large = mr_malloc(bytes);
-        MR_CHECK_ALLOC(large, err);
-    }
-    void *acc = large != NULL ? large : small;
+    MR_TRY(mr_scratch_take(&held, bytes, &acc, err));
     r->start(acc, out->count);
     walk_runs(&w, t, acc, r->acc_width, r->run);
     r->store(acc, out->count, out->values, w.reduced_count);
+    mr_scratch_free(&held);
     return MR_OK;
 }
 

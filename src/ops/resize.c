@@ -4,6 +4,7 @@
 #include "ops/loops.h"
 #include "ops/resize_weights.h"
 #include "ops/rows.h"
+#include "ops/scratch.h"
 
 static int method_of(struct mr_attrs attrs)
 {
@@ -220,10 +221,12 @@ static int all_images(const struct mr_row *row, const struct sizes *s,
     const struct mr_tensor *in = &row->in[0];
     size_t from = (size_t)(s->height * s->width) * s->channels * in->width;
     size_t to = (size_t)(s->new_height * s->new_width) * s->channels * out->width;
-    MR_AUTO(mr_free)
-    float *line = mr_reallocarray(NULL, (size_t)s->width * s->channels + 1, sizeof *line);
+    struct mr_scratch held;
+    void *room = NULL;
 
-    MR_CHECK_ALLOC(line, err);
+    MR_TRY(
+        mr_scratch_take(&held, ((size_t)s->width * s->channels + 1) * sizeof(float), &room, err));
+    float *line = room;
     line[(size_t)s->width * s->channels] = 0; /* read, and of no account (mix_three()) */
     for (int64_t i = 0; i < (in->rank == 4 ? in->dims[0] : 1); i++) {
         const unsigned char *pixels = in->values + (size_t)i * from;
@@ -235,6 +238,7 @@ static int all_images(const struct mr_row *row, const struct sizes *s,
             one_image(y, x, s, in, pixels, line, (float *)(void *)at);
         }
     }
+    mr_scratch_free(&held);
     return MR_OK;
 }
 

@@ -4,6 +4,7 @@
  *
  * A row takes little more than its bytes: where the parts end is looked for twice, and nothing is
  * put down in between. */
+#include "base/limits.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 
@@ -145,6 +146,7 @@ struct splitting {
     const struct cut *cut; /* NULL: into bytes */
     int64_t *counts;       /* of the parts of each string */
     int64_t *dims;         /* of the parts of each row */
+    mr_buffer *held;       /* both */
     struct mr_output parts;
     struct mr_output lengths;
 };
@@ -156,10 +158,12 @@ static int count_all(struct splitting *s, uint32_t rows, mr_error *err)
     uint64_t strings = s->in.broadcast ? rows * per_row : s->in.count;
     uint64_t at = 0;
 
-    s->counts = mr_reallocarray(NULL, (size_t)strings + 1, sizeof *s->counts);
-    MR_CHECK_ALLOC(s->counts, err);
-    s->dims = mr_reallocarray(NULL, (size_t)rows + 1, sizeof *s->dims);
-    MR_CHECK_ALLOC(s->dims, err);
+    if (strings > MR_ELEMENT_BYTES_MAX) {
+        return mr_error_nomem(err);
+    }
+    MR_TRY(mr_buffer_new((size_t)(strings + rows) * sizeof(int64_t), &s->held, err));
+    s->counts = mr_buffer_data(s->held);
+    s->dims = s->counts + strings;
     for (uint32_t r = 0; r < rows; r++) {
         struct mr_tensor row = mr_input_row(&s->in, r);
         const struct mr_string *string = mr_tensor_strings(&row);
@@ -238,8 +242,7 @@ static int run(const struct mr_kernel_call *call, const struct cut *cut, uint32_
         mr_output_drop(&s.parts);
         mr_output_drop(&s.lengths);
     }
-    mr_free(s.counts);
-    mr_free(s.dims);
+    mr_buffer_unref(s.held);
     mr_input_close(&s.in);
     return rc;
 }

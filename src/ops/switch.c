@@ -172,6 +172,7 @@ static int eval_switch(const struct mr_kernel_call *call, uint32_t rows,
         mr_give_columns(ordered != NULL ? ordered : joined, out, nout);
     }
     mr_unref_blocks(parts, n);
+    mr_free(parts);
     return rc;
 }
 

@@ -181,6 +181,8 @@ static int fetch(const struct part *p, int which, uint64_t first, uint64_t n, vo
         return mr_table_damaged(err, "a buffer of %" PRIu64 " bytes is too short", e.size);
     }
     MR_TRY(mr_table_room(n, err));
+    mr_memory_add(mr_memory_current(), (size_t)n); /* until make_array() */
+    p->b->fetched += n;
     MR_AUTO(mr_free) unsigned char *to = mr_malloc_aligned((size_t)n + 8);
     MR_CHECK_ALLOC(to, err);
     if (*plain != NULL) {
@@ -190,7 +192,6 @@ static int fetch(const struct part *p, int which, uint64_t first, uint64_t n, vo
     }
     memcpy(ret, &to, sizeof to);
     to = NULL;
-    p->b->fetched += n;
     return MR_OK;
 }
 
@@ -286,11 +287,13 @@ static int make_array(const struct part *p, const struct mr_arrow_type *type, st
     if (rc == MR_OK) {
         rc = array_parts(p, type, r, &to, err);
     }
+    uint64_t bytes = p->b->fetched - before;
+    mr_memory_release(mr_memory_current(), (size_t)bytes); /* it is charged to the array */
+    p->b->fetched = before;
     if (rc == MR_OK) {
         rc = mr_arrow_array(r.n, to.buffers[0] != NULL ? -1 : 0, to.buffers, to.n, to.has_child,
-                            p->b->fetched - before, ret, err);
+                            bytes, ret, err);
     }
-    p->b->fetched = before;
     if (rc == MR_OK && to.has_child) {
         *ret->children[0] = to.child;
     }

@@ -60,7 +60,7 @@ struct mr_arrow_batch {
     uint64_t body_size;
     enum mr_codec codec;
     mr_buffer **plain; /* of each buffer that was decompressed */
-    uint64_t fetched;  /* bytes that no array has yet */
+    uint64_t fetched;  /* bytes that no array has yet, which are charged */
 };
 
 struct mr_arrow_dictionary {

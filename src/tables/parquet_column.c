@@ -2,6 +2,8 @@
 #include "tables/bits.h"
 #include "tables/parquet.h"
 
+#define LEVELS 1024u
+
 struct mr_parquet_reader {
     const struct mr_parquet_leaf *leaf;
     struct mr_parquet_pages pages;
@@ -11,10 +13,12 @@ struct mr_parquet_reader {
     uint32_t page_left;  /* of the page, nulls included */
     struct mr_rle defs;
     struct mr_values values;
-    /* of a list: one byte a value of the page, both kinds */
-    mr_buffer *levels;
-    const unsigned char *rep;
-    const unsigned char *def;
+    /* of a list: a page of few bytes may have many levels, so that only some are read at a time */
+    struct mr_rle reps;
+    unsigned char rep[LEVELS];
+    unsigned char def[LEVELS];
+    uint32_t level;  /* the next of them */
+    uint32_t levels; /* how many there are */
 };
 
 int mr_parquet_reader_new(const struct mr_table_input *in, const struct mr_parquet_leaf *leaf,
@@ -43,7 +47,6 @@ void mr_parquet_reader_free(struct mr_parquet_reader *r)
     mr_parquet_pages_end(&r->pages);
     mr_dictionary_free(&r->dictionary);
     mr_values_end(&r->values);
-    mr_buffer_unref(r->levels);
     mr_free(r);
 }
 
@@ -54,17 +57,14 @@ static unsigned bits_for(uint32_t max)
     return max == 0 ? 0 : 32 - (unsigned)__builtin_clz(max);
 }
 
-/* All levels of a page, each at most @max. */
-static int read_levels(const unsigned char *p, size_t size, uint32_t max, unsigned char *to,
-                       uint32_t n, mr_error *err)
+/* The next @n levels, each at most @max. */
+static int read_levels(struct mr_rle *rle, uint32_t max, unsigned char *to, uint32_t n,
+                       mr_error *err)
 {
-    struct mr_rle rle;
-
-    (void)mr_rle_begin(&rle, p, size, bits_for(max));
     while (n > 0) {
         uint32_t buf[MR_RLE_CHUNK];
         bool repeated = false;
-        uint32_t got = mr_rle_next(&rle, n, buf, &repeated);
+        uint32_t got = mr_rle_next(rle, n, buf, &repeated);
 
         if (got == 0) {
             return mr_table_damaged(err, "a page has fewer levels than values");
@@ -83,20 +83,18 @@ static int read_levels(const unsigned char *p, size_t size, uint32_t max, unsign
     return MR_OK;
 }
 
-static int list_levels(struct mr_parquet_reader *r, const struct mr_parquet_page *page,
-                       mr_error *err)
+/* Some levels of the page at hand, which has values left. */
+static int need_levels(struct mr_parquet_reader *r, mr_error *err)
 {
-    size_t n = page->values;
+    uint32_t n = MR_MIN(r->page_left, LEVELS);
 
-    if (r->levels == NULL || mr_buffer_size(r->levels) < 2 * n) {
-        mr_buffer_unref(MR_TAKE(r->levels));
-        MR_TRY(mr_buffer_new(2 * n, &r->levels, err));
+    if (r->level < r->levels) {
+        return MR_OK;
     }
-    unsigned char *rep = mr_buffer_data(r->levels);
-    MR_TRY(read_levels(page->rep, page->rep_size, 1, rep, page->values, err));
-    MR_TRY(read_levels(page->def, page->def_size, r->leaf->max_def, rep + n, page->values, err));
-    r->rep = rep;
-    r->def = rep + n;
+    MR_TRY(read_levels(&r->reps, 1, r->rep, n, err));
+    MR_TRY(read_levels(&r->defs, r->leaf->max_def, r->def, n, err));
+    r->level = 0;
+    r->levels = n;
     return MR_OK;
 }
 
@@ -122,11 +120,9 @@ static int next_page(struct mr_parquet_reader *r, mr_error *err)
     }
     MR_TRY(mr_values_begin(&r->values, leaf->type, page.encoding, page.data, page.data_size,
                            page.values, r->has_dictionary ? &r->dictionary : NULL, err));
-    if (leaf->list) {
-        MR_TRY(list_levels(r, &page, err));
-    } else if (leaf->max_def > 0) {
-        (void)mr_rle_begin(&r->defs, page.def, page.def_size, bits_for(leaf->max_def));
-    }
+    (void)mr_rle_begin(&r->reps, page.rep, page.rep_size, 1);
+    (void)mr_rle_begin(&r->defs, page.def, page.def_size, bits_for(leaf->max_def));
+    r->level = r->levels = 0;
     r->page_left = page.values;
     r->values_left -= page.values;
     return MR_OK;
@@ -357,16 +353,16 @@ static int begin_list(struct mr_parquet_reader *r, struct mr_sink *lists, uint32
     return MR_OK;
 }
 
-/* What the page at hand has of the lists, until @rows lists are whole. *@whole: the next list has
- * begun. */
+/* What the levels at hand have of the lists, until @rows lists are whole. *@whole: the next list
+ * has begun. */
 static int some_lists(struct mr_parquet_reader *r, uint32_t rows, struct mr_sink *lists,
                       struct mr_sink *s, bool *whole, mr_error *err)
 {
     uint32_t pending = 0;
-    uint32_t i = 0;
+    uint32_t i = r->level;
     bool there = false;
 
-    for (; i < r->page_left; i++) {
+    for (; i < r->levels; i++) {
         uint32_t def = r->def[i];
         bool is = def == r->leaf->max_def;
 
@@ -389,9 +385,8 @@ static int some_lists(struct mr_parquet_reader *r, uint32_t rows, struct mr_sink
         pending++;
         lists->offsets[lists->n]++;
     }
-    r->rep += i;
-    r->def += i;
-    r->page_left -= i;
+    r->page_left -= i - r->level;
+    r->level = i;
     return flush(r, s, there, &pending, err);
 }
 
@@ -411,6 +406,7 @@ static int read_lists(struct mr_parquet_reader *r, uint32_t rows, struct mr_sink
         if (rc != MR_OK) {
             return rc == MR_END ? too_few(err) : rc;
         }
+        MR_TRY(need_levels(r, err));
         MR_TRY(some_lists(r, rows, lists, s, &whole, err));
     }
     return MR_OK;

@@ -7,7 +7,15 @@
 
 void mr_sink_begin(struct mr_sink *s, enum mr_sink_kind kind, size_t width)
 {
-    *s = (struct mr_sink){.kind = kind, .width = width};
+    *s = (struct mr_sink){.kind = kind, .width = width, .memory = mr_memory_current()};
+}
+
+static void discharge_sink(struct mr_sink *s, size_t left)
+{
+    if (s->charged > left) {
+        mr_memory_release(s->memory, s->charged - left);
+        s->charged = left;
+    }
 }
 
 void mr_sink_free(struct mr_sink *s)
@@ -15,15 +23,21 @@ void mr_sink_free(struct mr_sink *s)
     mr_free(s->data);
     mr_free(s->offsets);
     mr_free(s->valid);
+    discharge_sink(s, 0);
     mr_sink_begin(s, s->kind, s->width);
 }
 
-/* *@p of @had bytes gets room for @size, zeroed where @zeroed. */
-static int enlarge(void *p, size_t had, size_t size, bool zeroed, mr_error *err)
+/* *@p of @had bytes gets room for @size, zeroed where @zeroed. Old and new are there at once, and
+ * charged until settle(). */
+static int enlarge(struct mr_sink *s, void *p, size_t had, size_t size, bool zeroed, mr_error *err)
 {
     void *old;
 
     MR_TRY(mr_table_room(size, err));
+    if (!mr_memory_charge(s->memory, MR_MEMORY_WORK, size)) {
+        return mr_memory_refused(s->memory, MR_MEMORY_WORK, size, err);
+    }
+    s->charged += size;
     void *bigger = mr_malloc_aligned(size + 8);
     MR_CHECK_ALLOC(bigger, err);
     memcpy(&old, p, sizeof old);
@@ -43,6 +57,26 @@ static size_t bits(size_t n)
     return (n + 7) / 8;
 }
 
+/* What was reserved. */
+static uint64_t room_of(const struct mr_sink *s)
+{
+    uint64_t n = s->valid != NULL ? bits(s->cap) : 0;
+
+    if (s->kind == MR_SINK_FIXED) {
+        return n + (uint64_t)s->cap * s->width;
+    }
+    if (s->kind == MR_SINK_BITS) {
+        return n + bits(s->cap);
+    }
+    return n + ((uint64_t)s->cap + 1) * sizeof *s->offsets + s->data_cap;
+}
+
+/* Only what there is now is charged. */
+static void settle(struct mr_sink *s)
+{
+    discharge_sink(s, (size_t)room_of(s));
+}
+
 int mr_sink_reserve(struct mr_sink *s, size_t n, mr_error *err)
 {
     if (n <= s->cap - s->n && s->cap > 0) {
@@ -57,20 +91,21 @@ int mr_sink_reserve(struct mr_sink *s, size_t n, mr_error *err)
         if (s->width > MR_ELEMENT_BYTES_MAX / cap) {
             return mr_table_room((uint64_t)MR_ELEMENT_BYTES_MAX + 1, err);
         }
-        MR_TRY(enlarge(&s->data, s->n * s->width, cap * s->width, false, err));
+        MR_TRY(enlarge(s, &s->data, s->n * s->width, cap * s->width, false, err));
     } else if (s->kind == MR_SINK_BITS) {
-        MR_TRY(enlarge(&s->data, bits(s->n), bits(cap), true, err));
+        MR_TRY(enlarge(s, &s->data, bits(s->n), bits(cap), true, err));
     } else {
         bool first = s->offsets == NULL;
 
-        MR_TRY(enlarge(&s->offsets, first ? 0 : (s->n + 1) * sizeof *s->offsets,
+        MR_TRY(enlarge(s, &s->offsets, first ? 0 : (s->n + 1) * sizeof *s->offsets,
                        (cap + 1) * sizeof *s->offsets, false, err));
         s->offsets[0] = 0;
     }
     if (s->valid != NULL) {
-        MR_TRY(enlarge(&s->valid, bits(s->n), bits(cap), true, err));
+        MR_TRY(enlarge(s, &s->valid, bits(s->n), bits(cap), true, err));
     }
     s->cap = cap;
+    settle(s);
     return MR_OK;
 }
 
@@ -85,8 +120,9 @@ int mr_sink_reserve_bytes(struct mr_sink *s, size_t n, mr_error *err)
         return mr_table_room(n, err);
     }
     size_t cap = MR_MAX(used + n, s->data_cap * 2);
-    MR_TRY(enlarge(&s->data, used, cap, false, err));
+    MR_TRY(enlarge(s, &s->data, used, cap, false, err));
     s->data_cap = cap;
+    settle(s);
     return MR_OK;
 }
 
@@ -101,8 +137,9 @@ void mr_sink_add_valid(struct mr_sink *s, size_t n)
 int mr_sink_need_valid(struct mr_sink *s, mr_error *err)
 {
     if (s->valid == NULL) {
-        MR_TRY(enlarge(&s->valid, 0, bits(s->cap), true, err));
+        MR_TRY(enlarge(s, &s->valid, 0, bits(s->cap), true, err));
         mr_set_bits(s->valid, 0, s->n);
+        settle(s);
     }
     return MR_OK;
 }
@@ -125,20 +162,6 @@ int mr_sink_add_nulls(struct mr_sink *s, size_t n, mr_error *err)
     return MR_OK;
 }
 
-/* What was reserved. */
-static uint64_t room_of(const struct mr_sink *s)
-{
-    uint64_t n = s->valid != NULL ? bits(s->cap) : 0;
-
-    if (s->kind == MR_SINK_FIXED) {
-        return n + (uint64_t)s->cap * s->width;
-    }
-    if (s->kind == MR_SINK_BITS) {
-        return n + bits(s->cap);
-    }
-    return n + ((uint64_t)s->cap + 1) * sizeof *s->offsets + s->data_cap;
-}
-
 int mr_sink_take(struct mr_sink *s, struct ArrowArray *child, struct ArrowArray *ret, mr_error *err)
 {
     void *buffers[3] = {s->valid, s->data, NULL};
@@ -149,6 +172,7 @@ int mr_sink_take(struct mr_sink *s, struct ArrowArray *child, struct ArrowArray 
         buffers[2] = s->data;
         n = s->kind == MR_SINK_BYTES ? 3 : 2;
     }
+    discharge_sink(s, 0); /* for the array is charged for them */
     MR_TRY(
         mr_arrow_array((int64_t)s->n, s->nulls, buffers, n, child != NULL, room_of(s), ret, err));
     if (child != NULL) {

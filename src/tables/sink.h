@@ -1,11 +1,13 @@
 /*
- * A column that is being made: values, of which some are null, in Arrow's layout.
+ * A column that is being made: values, of which some are null, in Arrow's layout. It counts in the
+ * memory budget.
  *
  * Threads: none of its own.
  */
 #pragma once
 
 #include "base/base.h"
+#include "base/memory.h"
 #include "tables/arrow_abi.h"
 
 enum mr_sink_kind {
@@ -25,6 +27,8 @@ struct mr_sink {
     int64_t *offsets;     /* BYTES, LISTS: cap + 1 */
     unsigned char *valid; /* NULL: all are */
     int64_t nulls;
+    mr_memory *memory; /* the budget of the thread that began it, or NULL */
+    size_t charged;    /* to it: what there is room for */
 };
 
 void mr_sink_begin(struct mr_sink *s, enum mr_sink_kind kind, size_t width);

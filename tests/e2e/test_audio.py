@@ -96,6 +96,19 @@ def test_encode_wav():
             mr.audio.encode_wav(audio, rate)
 
 
+def test_what_the_header_of_wav_holds():
+    """It has the bytes of a sample of all channels in 16 bits, those of a second in 32."""
+    most = mr.audio.encode_wav(np.zeros((1, 32767), np.float32), 65538)
+    assert len(most) == 44 + 65534
+    assert struct.unpack("<HIIH", most[22:34]) == (32767, 65538, 65538 * 65534, 65534)
+    for channels, rate, text in (
+        (32768, 8000, "32768 channels, there may be 1 to 32767"),
+        (32767, 65539, "a sample rate of 65539, of 32767 channels it may be 1 to 65538"),
+    ):
+        with pytest.raises(mr.errors.InvalidArgumentError, match=text):
+            mr.audio.encode_wav(np.zeros((1, channels), np.float32), rate)
+
+
 def test_in_a_pipeline():
     files = [wav(), wav(SAMPLES * 3, channels=2)]
     ds = mr.Dataset.from_tensor_slices(files).map(mr.audio.decode_wav)

@@ -84,6 +84,44 @@ def test_what_a_function_needs_besides_its_results_is_in_the_budget():
         list(in_a_mebibyte(lines.window(40)))
 
 
+NOISE = np.random.RandomState(4).randint(0, 256, (450, 450, 4)).astype(np.uint8)
+GREY = np.zeros((1000, 1000, 1), np.uint8)
+# Functions that work on more than their arguments and results: those fit into a mebibyte.
+WORK = {
+    "reduce_sum": (np.zeros((1, 90000), np.float32), lambda x: mr.reduce_sum(x, 0)),
+    "resize": (np.zeros((1, 400000, 1), np.uint8), lambda x: mr.image.resize(x, [1, 2])),
+    "string_split": (np.array([b""] * 40000), lambda x: mr.strings.split(x).values),
+    "map_fn": (np.zeros(300000, np.int8), lambda x: mr.map_fn(lambda y: y, x)),
+    "encode_png": (GREY, mr.io.encode_png),
+    "encode_jpeg": (GREY, mr.io.encode_jpeg),
+    "encode_jpeg in scans": (GREY[:600, :600], lambda x: mr.io.encode_jpeg(x, progressive=True)),
+    "decode_image of a PNG of two channels": (
+        mr.io.encode_png(NOISE),
+        lambda x: mr.io.decode_png(x, channels=2),
+    ),
+    "decode_image of a part": (
+        mr.io.encode_png(np.zeros((700, 700, 3), np.uint8)),
+        lambda x: mr.slice(mr.io.decode_png(x, channels=3), [0, 0, 0], [2, 2, 3]),
+    ),
+    "decode_image of scans": (
+        mr.io.encode_jpeg(NOISE[..., :3], quality=5, progressive=True),
+        lambda x: mr.io.decode_jpeg(x, ratio=8),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WORK)
+def test_what_a_function_works_on_is_in_the_budget(what):
+    argument, function = WORK[what]
+    ds = Dataset.from_tensors(argument).map(function)
+    next(iter(ds))
+    with pytest.raises(
+        mr.errors.ResourceExhaustedError,
+        match=rf"{what.split()[0]} \(.*\): [0-9]+ bytes more do not fit into the memory budget",
+    ):
+        next(iter(in_a_mebibyte(ds)))
+
+
 @pytest.mark.parametrize("compression", ["", "GZIP", "ZSTD"])
 def test_a_record_that_fits_no_memory_keeps_its_place(tmp_path, compression):
     path = write(

@@ -147,7 +147,14 @@ def test_resize_with_pad():
         (lambda: mr.image.pad_to_bounding_box(BYTES, 2, 3, 10, 30), "are not within"),
         (lambda: mr.image.central_crop(BYTES, 0.0), "central_fraction"),
         (lambda: mr.image.rgb_to_hsv(FLOATS[..., :2]), "3 values"),
-        (lambda: mr.image.random_crop(BYTES, [14, 2, 3]), "is not within axis 0"),
+        (
+            lambda: mr.image.random_crop(BYTES, [14, 2, 3]),
+            r"size \[14, 2, 3\] is more than the value has, which is of shape \(13, 17, 3\)",
+        ),
+        (lambda: mr.image.random_crop(BYTES, [14, 2]), r"size \[14, 2\] for a tensor"),
+        (lambda: mr.image.resize_with_pad(BYTES, 0, 2), "target_height must be above 0: got 0"),
+        (lambda: mr.image.resize_with_crop_or_pad(BYTES, 2, -1), "target_width must be above 0"),
+        (lambda: mr.image.crop_to_bounding_box(BYTES, 0, 0, 2, 0), "are not within"),
         (lambda: mr.image.random_hue(BYTES, 0.6), "max_delta"),
         (lambda: mr.image.random_contrast(BYTES, 2, 1), "lower"),
         (lambda: mr.image.ssim(BYTES, BYTES, 255), "is not supported"),
@@ -188,6 +195,51 @@ def test_boxes():
         mr.errors.InvalidArgumentError, match="is not within axis 0, which has size 13"
     ):
         traced(lambda x: mr.image.crop_to_bounding_box(unknown(x), 2, 3, 12, 5), BYTES)
+
+
+PAD, CROP = mr.image.pad_to_bounding_box, mr.image.crop_to_bounding_box
+CROP_OR_PAD, WITH_PAD = mr.image.resize_with_crop_or_pad, mr.image.resize_with_pad
+
+
+@pytest.mark.parametrize(
+    "call, numbers, text",
+    [
+        (PAD, (1, 0, 13, 17), "at offset_height are not within target_height"),
+        (PAD, (0, 1, 13, 17), "at offset_width are not within target_width"),
+        (PAD, (0, 0, 12, 17), "at offset_height are not within target_height"),
+        (PAD, (-1, 0, 20, 20), "offset_height must be at least 0"),
+        (PAD, (0, -1, 20, 20), "offset_width must be at least 0"),
+        (PAD, (2**31 - 1, 0, 2**31 - 1, 17), "at offset_height are not within target_height"),
+        (CROP, (-1, 0, 2, 2), "begin -1, size 2 is not within axis 0"),
+        (CROP, (0, 16, 2, 2), "begin 16, size 2 is not within axis 1"),
+        (CROP, (0, 0, 0, 2), "target_height must be above 0"),
+        (CROP, (0, 0, 2, -1), "target_width must be above 0"),
+        (CROP_OR_PAD, (0, 2), "target_height must be above 0"),
+        (CROP_OR_PAD, (2, -1), "target_width must be above 0"),
+        (WITH_PAD, (0, 2), "target_height must be above 0"),
+        (WITH_PAD, (2, -1), "target_width must be above 0"),
+    ],
+)
+def test_numbers_that_are_tensors(call, numbers, text):
+    for image in (lambda x: x, unknown):
+        with pytest.raises(mr.errors.InvalidArgumentError, match=text):
+            traced(lambda x, *given: call(image(x), *given), BYTES, *np.int32(numbers))
+    with pytest.raises(ValueError, match=f"{text}|are not within images"):
+        traced(lambda x: call(unknown(x), *numbers), BYTES)
+
+
+def test_sizes_that_are_tensors():
+    padded = mr.image.resize_with_pad(BYTES, 20, 21)
+    assert (traced(WITH_PAD, BYTES, 20, 21) == padded).all()
+    crop = traced(lambda x, n: mr.image.random_crop(x, n, seed=1), BYTES, np.int32([4, 5, 3]))
+    assert crop.shape == (4, 5, 3)
+    for image in (lambda x: x, unknown):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="size is more than axis 1"):
+            traced(lambda x, n: mr.image.random_crop(image(x), n), BYTES, np.int32([13, 18, 3]))
+    with pytest.raises(
+        mr.errors.InvalidArgumentError, match=r"size \[14, 2, 3\] is more than axis 0 of the value"
+    ):
+        traced(lambda x: mr.image.random_crop(unknown(x), [14, 2, 3]), BYTES)
 
 
 @pytest.mark.parametrize("size", [(5, 20), (30, 9), (13, 17), (6, 8), (14, 18)])

@@ -135,7 +135,7 @@ def test_a_part_outside_is_an_error():
         return mr.image.random_crop(image, [24, 8, 3])
 
     with pytest.raises(
-        mr.errors.InvalidArgumentError, match="not within axis 0, which has size 23"
+        mr.errors.InvalidArgumentError, match=r"size \[24, 8, 3\] is more than axis 0"
     ):
         list(mr.Dataset.range(1).map(cut).as_numpy_iterator())
 

@@ -188,6 +188,9 @@ def test_arguments(tmp_path):
         ds.save("")
     with pytest.raises(ValueError):
         ds.save(tmp_path, chunk_bytes=0)
+    for number in (-1, 2**63, 2**64 + 1, -(2**64) + 1):
+        with pytest.raises(ValueError, match=f"chunk_bytes is at least 1 .*, not {number}"):
+            ds.save(tmp_path, chunk_bytes=number)
     with pytest.raises(TypeError):
         ds.save(tmp_path, shard_func=3)
     with pytest.raises(mr.errors.UnimplementedError, match="begins"):
@@ -504,14 +507,44 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path):
     path = tmp_path / "kept"
     done = subprocess.run([sys.executable, "-c", KILLED, path])
     assert done.returncode == -signal.SIGKILL
-    assert [p.suffix for p in path.rglob("*") if p.is_file() and p.name != "lock"] == [
-        ".unfinished"
-    ]
+    left = [p.name for p in path.rglob("*") if p.is_file() and p.name != "lock"]
+    assert sorted(left) == ["00000-00000000.chunk.unfinished", "manifest.json.unfinished"]
     (path / "notes").mkdir()
     assert list(counted(3).cache(path)) == [0, 1, 2]
     assert list(Dataset.load(path)) == [0, 1, 2]
     run = json.loads((path / "manifest.json").read_text().splitlines()[0])["run"]
     assert sorted(p.name for p in path.iterdir()) == sorted([run, "manifest.json", "notes"])
+
+
+KILLED_SAVE = """
+import os, pathlib, signal, sys, threading, time
+import millrace as mr
+
+def kill():
+    while len(list(pathlib.Path(sys.argv[1]).rglob("*.chunk*"))) < int(sys.argv[2]):
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=kill).start()
+mr.Dataset.range(1).repeat().save(sys.argv[1], chunk_bytes=1 << 16)
+"""
+
+
+def test_a_save_that_was_killed_is_in_nobodys_way(tmp_path):
+    """There is what was there before; the next save works, and removes what the dead one left."""
+    path = tmp_path / "saved"
+    counted(5).save(path)
+    whole = set(path.iterdir())
+    for files in (2, 9):
+        done = subprocess.run([sys.executable, "-c", KILLED_SAVE, path, str(files)])
+        assert done.returncode == -signal.SIGKILL
+        assert len(set(path.iterdir()) - whole) == 2  # the lock, too
+        assert list(Dataset.load(path)) == [0, 1, 2, 3, 4]
+    counted(3).save(path)
+    assert list(Dataset.load(path)) == [0, 1, 2]
+    run = json.loads((path / "manifest.json").read_text().splitlines()[0])["run"]
+    assert set(path.iterdir()) == {*whole, path / run}
+    assert not list(path.rglob("*.unfinished"))
 
 
 def test_a_forked_child_removes_nothing(tmp_path):

@@ -98,12 +98,27 @@ def test_lengths_that_differ():
     ds = mr.Dataset.range(1, 20).map(lambda n: mr.signal.rfft(mr.constant(x)[:n]))
     for n, got in enumerate(ds, 1):
         close(got, np.fft.rfft(x[:n]), np.complex128)
-    with pytest.raises(mr.errors.InvalidArgumentError, match="length 0"):
-        mr.signal.rfft(np.zeros(0))
     with pytest.raises(ValueError, match="one axis or more"):
         mr.signal.fft(np.complex64(1))
     with pytest.raises(mr.errors.UnimplementedError, match="constant"):
         mr.Dataset.range(3).map(lambda n: mr.signal.rfft([1.0], [n]))
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_axes_of_hardly_anything(n):
+    """An axis of no values has a transform of none; that of one value is of no length, for irfft."""
+    x = np.ones((3, n), np.complex64)
+    for call, given in ((mr.signal.fft, x), (mr.signal.ifft, x), (mr.signal.rfft, x.real)):
+        assert call(given).shape == over(call, given).shape == (3, n)
+    assert over(lambda a: mr.signal.irfft(a, [2]), x).shape == (3, 2)
+    rows = mr.Dataset.from_tensors(x).map(lambda a: mr.signal.irfft(a[:, : mr.shape(a)[1]]))
+    if n == 0:
+        assert mr.signal.irfft(x).shape == over(mr.signal.irfft, x).shape == (3, 0)
+        assert next(iter(rows)).shape == (3, 0)
+        return
+    for call in (lambda: mr.signal.irfft(x), lambda: next(iter(rows))):
+        with pytest.raises(ValueError, match="of size 1 is the transform of no values: give"):
+            call()
 
 
 def frames_of(x, length, step):

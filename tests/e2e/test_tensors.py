@@ -216,6 +216,93 @@ def test_shapes():
 
 
 @pytest.mark.parametrize(
+    "begin, size",
+    [
+        ([2], [3]),
+        ([5], [0]),
+        ([5], [-1]),
+        ([-1], [1]),
+        ([1], [-2]),
+        ([0], [5]),
+        ([2**62], [2**62]),
+    ],
+)
+def test_a_slice_is_within_its_tensor(begin, size):
+    """Whether numbers and dimensions are known or not."""
+    x = mr.Dataset.from_tensors((np.arange(4), np.int64(4)))
+    number = rf"begin {begin[0]}, size {size[0]} is not within axis 0, which has size"
+    for call in (
+        lambda: mr.slice(np.arange(4), begin, size),
+        lambda: list(x.map(lambda a, n: mr.slice(a, begin, size))),
+        lambda: list(x.map(lambda a, n: mr.slice(mr.range(n), begin, size))),
+        lambda: list(x.map(lambda a, n: mr.slice(a, mr.stack([n - 4 + begin[0]]), size))),
+    ):
+        with pytest.raises(mr.errors.InvalidArgumentError, match=number):
+            call()
+    with pytest.raises(mr.errors.InvalidArgumentError, match="a begin of 1 values"):
+        mr.slice([[1]], begin, size)
+    assert mr.slice(np.arange(4), [4], [0]).shape == mr.slice(np.arange(4), [4], [-1]).shape == (0,)
+
+
+ONE = mr.SparseTensor(np.zeros((1, 2), np.int64), np.ones(1), [1, 1])
+# Of a number, 2**40.
+HUGE = {
+    "fill": lambda n: mr.fill([n, n], 1),
+    "zeros": lambda n: mr.zeros([n]),
+    "range": lambda n: mr.range(n),
+    "range that is more than a number": lambda n: mr.range(
+        -(2**62), n * 2**22 - 1, mr.abs(n) // n
+    ),
+    "tile": lambda n: mr.tile([[1, 2, 3]], [n * 2**20, n * 2**20]),
+    "repeat": lambda n: mr.repeat([1, 2, 3], [n, n, n]),
+    "repeat that overflows": lambda n: mr.repeat([1, 2, 3], n * 2**22),
+    "one_hot": lambda n: mr.one_hot(mr.cast(mr.stack([n]) * 0, mr.int32), 2**62),
+    "scatter_nd": lambda n: mr.scatter_nd([[1]], [1], mr.stack([n])),
+    "broadcast_to": lambda n: mr.broadcast_to(1, [n, n]),
+    "reshape": lambda n: mr.reshape(mr.zeros([4]), [n, n * 2**20]),
+    "pad": lambda n: mr.pad([1, 2], [[n * 2**22, n * 2**22]]),
+    "meshgrid": lambda n: mr.meshgrid(*[mr.zeros([n // 2**24])] * 3),
+    "einsum": lambda n: mr.einsum("i,j->ij", *[mr.zeros([n // 2**20])] * 2),
+    "matmul": lambda n: mr.matmul(mr.zeros([n // 2**20, 1]), mr.zeros([1, n // 2**20])),
+    "add": lambda n: mr.zeros([n // 2**20, 1]) + mr.zeros([1, n // 2**20]),
+    "eye": lambda n: mr.eye(n),
+    "sequence_mask": lambda n: mr.sequence_mask(mr.stack([n])),
+    "uniform": lambda n: mr.random.uniform([n]),
+    "top_k": lambda n: mr.math.top_k([1, 2, 3], n),
+    "sort": lambda n: mr.sort(mr.zeros([n])),
+    "segment_sum": lambda n: mr.math.segment_sum([1.0], mr.stack([n])),
+    "unsorted_segment_sum": lambda n: mr.math.unsorted_segment_sum([1.0], [0], n),
+    "to_dense": lambda n: mr.sparse.to_dense(
+        mr.SparseTensor(ONE.indices, ONE.values, mr.stack([n * 2**22, n * 2**22]))
+    ),
+    "sparse.reset_shape": lambda n: mr.sparse.to_dense(
+        mr.sparse.reset_shape(ONE, mr.stack([n, n * 2**22]))
+    ),
+    "sparse.reshape": lambda n: mr.sparse.reshape(ONE, mr.stack([n * 2**22, n * 2**22])),
+    "from_row_lengths": lambda n: mr.RaggedTensor.from_row_lengths(
+        mr.zeros([4]), mr.stack([n * 2**22, n * 2**22])
+    ).values,
+    "from_value_rowids": lambda n: mr.RaggedTensor.from_value_rowids([1], mr.stack([n])).values,
+    "resize": lambda n: mr.image.resize(
+        mr.zeros([2, 2, 1]), mr.stack([mr.cast(n // 512 - 1, mr.int32)] * 2)
+    ),
+    "pad_to_bounding_box": lambda n: mr.image.pad_to_bounding_box(mr.zeros([2, 2, 1]), 0, 0, n, n),
+    "map_fn": lambda n: mr.map_fn(lambda x: mr.zeros([n // 2**12]), mr.zeros([4000])),
+    "rfft": lambda n: mr.signal.rfft(mr.zeros([10]), [2**36]),
+    "rfft of a length above all": lambda n: mr.signal.rfft(mr.zeros([10]), [2**62]),
+}
+
+
+@pytest.mark.parametrize("what", HUGE)
+def test_sizes_that_nothing_holds(what):
+    """They are refused in a line, before anybody asks for that memory or counts so far."""
+    refused = (mr.errors.ResourceExhaustedError, mr.errors.InvalidArgumentError)
+    with pytest.raises(refused) as raised:
+        next(iter(mr.Dataset.from_tensors(np.int64(2**40)).map(HUGE[what])))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
     "key",
     [
         0,

@@ -13,6 +13,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -130,7 +132,14 @@ static uint64_t read_rest(struct mr_chunk_reader *r, const mr_spec *spec)
     return rows;
 }
 
-static void read_chunk(mr_buffer *bytes, const mr_spec *spec)
+static int open_again(struct mr_chunk_reader *r, int fd, const uint64_t *chain)
+{
+    mr_error err = {0};
+
+    return mr_chunk_reader_init(r, dup(fd), chain, &err);
+}
+
+static void read_chunk(int fd, const mr_spec *spec)
 {
     struct mr_chunk_reader whole = {0};
     struct mr_chunk_reader again = {0};
@@ -138,14 +147,13 @@ static void read_chunk(mr_buffer *bytes, const mr_spec *spec)
     uint64_t lost = 0;
     mr_error err = {0};
 
-    if (mr_chunk_reader_init(&whole, bytes, NULL, &err) != MR_OK) {
+    if (open_again(&whole, fd, NULL) != MR_OK) {
         return;
     }
     if (mr_chunk_next(&whole, spec, &block, &lost, &err) == MR_OK) {
         mr_block_unref(block);
     }
-    if (mr_chunk_reader_init(&again, bytes, &whole.chain, &err) == MR_OK ||
-        mr_chunk_reader_init(&again, bytes, NULL, &err) == MR_OK) {
+    if (open_again(&again, fd, &whole.chain) == MR_OK || open_again(&again, fd, NULL) == MR_OK) {
         if (mr_chunk_reader_seek(&again, whole.offset, whole.rows, whole.chain, &err) == MR_OK &&
             !whole.ended && read_rest(&again, spec) != read_rest(&whole, spec)) {
             abort();
@@ -155,29 +163,39 @@ static void read_chunk(mr_buffer *bytes, const mr_spec *spec)
     mr_chunk_reader_free(&whole);
 }
 
+/* A file of these bytes that has no name. */
+static int file_of(const uint8_t *data, size_t size)
+{
+    int fd = memfd_create("chunk", MFD_CLOEXEC);
+
+    if (fd < 0 || (size > 0 && write(fd, data, size) != (ssize_t)size)) {
+        abort();
+    }
+    return fd;
+}
+
 static void try_chunk(const uint8_t *data, size_t size, bool right)
 {
     static const char json[] =
         "[[[\"int64\"],[\"string\",-1],[\"float32\",null]],[\"*\",\"*\",\"*\"]]";
     mr_spec *spec = NULL;
-    mr_buffer *bytes = NULL;
     mr_error err = {0};
 
     if (mr_spec_from_json(json, sizeof json - 1, &spec, &err) != MR_OK) {
         abort();
     }
-    void *memory = NULL; /* of its exact size, so that a sanitizer sees a read beyond it */
-    if (size > 0 && posix_memalign(&memory, 64, size) == 0) {
-        memcpy(memory, data, size);
-        if (mr_buffer_wrap(memory, size, free, memory, &bytes, &err) != MR_OK) {
-            abort();
-        }
-        if (right && size >= MR_CHUNK_HEAD_BYTES) {
-            put_right(mr_buffer_data(bytes), size);
-        }
-        read_chunk(bytes, spec);
+    uint8_t *copy = malloc(size + 1);
+    if (copy == NULL) {
+        abort();
     }
-    mr_buffer_unref(bytes);
+    memcpy(copy, data, size);
+    if (right && size >= MR_CHUNK_HEAD_BYTES) {
+        put_right(copy, size);
+    }
+    int fd = file_of(copy, size);
+    read_chunk(fd, spec);
+    (void)close(fd);
+    free(copy);
     mr_spec_unref(spec);
 }
 

@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -240,6 +241,34 @@ static void a_damaged_record_is_passed_over(void **state)
     lines_free(&l);
 }
 
+/* Somebody cuts the file off, who should not, while it is read and its rows are held. */
+static void cut_off_while_it_is_read(void **state)
+{
+    for (off_t length = 0; length < 1100; length += 100) {
+        char file[256];
+
+        save_numbers("", file);
+        mr_dataset *ds = open_chunk(file, chain_of());
+        mr_engine_iter *it = open_with(ds, &(struct read_options){0});
+        struct read_options options = {.errors_max = 100};
+        struct lines got = {0};
+        mr_block *first = NULL;
+
+        CHECK_OK(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, -1, &first, e));
+        assert_int_equal(truncate(file, length), 0);
+        assert_int_equal(read_on(it, &options, &got), MR_END);
+        assert_int_equal(*(const int64_t *)mr_block_column(first, 0)->data, 0);
+        assert_string_equal(got.text[0], "1"); /* of the same record */
+        assert_true(got.n > 1 && got.text[got.n - 1][0] == '!');
+        assert_non_null(strstr(got.text[got.n - 1], "it was cut off while it was read"));
+        assert_non_null(strstr(got.text[got.n - 1], file));
+        mr_block_unref(first);
+        lines_free(&got);
+        mr_engine_close(it);
+        mr_dataset_unref(ds);
+    }
+}
+
 static void any_bit_of_a_manifest(void **state)
 {
     static unsigned char bytes[4096];
@@ -327,6 +356,118 @@ static void one_writer_has_the_lock(void **state)
     mr_saved_writer_free(open_writer(ds, false, true));
     assert_int_equal(count_entries(saved_dir), 0);
     mr_dataset_unref(ds);
+}
+
+/* Whose directory is unfinished and who is alive is left alone. */
+static void nobody_clears_up_behind_the_living(void **state)
+{
+    mr_dataset *ds = make_numbers();
+    mr_saved_writer *first = open_writer(ds, false, false);
+    mr_saved_writer *second = open_writer(ds, false, false);
+    mr_saved *saved = NULL;
+
+    mr_saved_writer_free(open_writer(ds, false, false));
+    assert_int_equal(count_entries(saved_dir), 3); /* the lock, too */
+    CHECK_OK(mr_saved_writer_commit(first, e));
+    mr_saved_writer_free(first);
+    CHECK_OK(mr_saved_writer_commit(second, e));
+    mr_saved_writer_free(second);
+    CHECK_OK(mr_saved_open(saved_dir, &saved, e));
+    mr_saved_free(saved);
+    mr_dataset_unref(ds);
+}
+
+/* A file in a directory of chunks is there before the commit. */
+static bool has_written(void)
+{
+    DIR *d = opendir(saved_dir);
+    bool found = false;
+
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        char run[512];
+
+        (void)snprintf(run, sizeof run, "%s/%s", saved_dir, e->d_name);
+        found = found || (e->d_name[0] != '.' && count_entries(run) > 1); /* what is no manifest */
+    }
+    assert_int_equal(closedir(d), 0);
+    return found;
+}
+
+/* 100,000 bytes for each of 256 shards: less than a record, but more than may wait. */
+static void rows_that_wait_are_bounded(void **state)
+{
+    enum { ROWS = 256, BYTES = 100000, MOST = 16 << 20 };
+    static int64_t shards[ROWS];
+    static unsigned char values[ROWS][BYTES];
+    const struct mr_leaf_spec leaf = {.dtype = MR_UINT8, .rank = 1, .dims = {BYTES}};
+    struct mr_saved_options options = {.struct_size = sizeof options, .sharded = true};
+    mr_spec *spec = NULL;
+    mr_saved_writer *w = NULL;
+    mr_saved *saved = NULL;
+
+    CHECK_OK(mr_spec_new(&leaf, 1, NULL, &spec, e));
+    CHECK_OK(mr_saved_writer_open(saved_dir, spec, NULL, &options, &w, e));
+    for (int i = 0; i < ROWS; i++) {
+        struct mr_column c[2] = {
+            {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = &shards[i]},
+            {.kind = MR_COLUMN_FIXED,
+             .dtype = MR_UINT8,
+             .rank = 1,
+             .dims = {BYTES},
+             .data = values[i]},
+        };
+        mr_block *block = NULL;
+
+        shards[i] = i;
+        CHECK_OK(mr_block_new(1, c, 2, &block, e));
+        CHECK_OK(mr_saved_writer_write(w, block, e));
+        mr_block_unref(block);
+        assert_int_equal(has_written(), (i + 1) * BYTES + (i + 1) * 512 > MOST);
+    }
+    CHECK_OK(mr_saved_writer_commit(w, e));
+    mr_saved_writer_free(w);
+    CHECK_OK(mr_saved_open(saved_dir, &saved, e));
+    assert_int_equal(mr_saved_rows(saved), ROWS);
+    assert_int_equal(mr_saved_chunks(saved), ROWS);
+    mr_saved_free(saved);
+    mr_spec_unref(spec);
+}
+
+/* Three components of a GiB each, which nobody has to look at to know that they are too much. */
+static void an_element_that_no_record_holds(void **state)
+{
+    const int64_t size = INT64_C(1) << 30;
+    const struct mr_leaf_spec leaf = {.dtype = MR_UINT8, .rank = 1, .dims = {size}};
+    const struct mr_leaf_spec leaves[3] = {leaf, leaf, leaf};
+    struct mr_owned_column c[3];
+    mr_spec *spec = NULL;
+    mr_buffer *bytes = NULL;
+    mr_block *block = NULL;
+    mr_saved_writer *w = NULL;
+    mr_error err = {0};
+    void *zeros = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    memset(c, 0, sizeof c);
+    assert_true(zeros != MAP_FAILED);
+    CHECK_OK(mr_buffer_wrap(zeros, (size_t)size, NULL, NULL, &bytes, e));
+    for (int i = 0; i < 3; i++) {
+        c[i].c = (struct mr_column){
+            .kind = MR_COLUMN_FIXED, .dtype = MR_UINT8, .rank = 1, .dims = {size}, .data = zeros};
+        c[i].owner[0] = bytes;
+    }
+    CHECK_OK(mr_spec_new(leaves, 3, NULL, &spec, e));
+    CHECK_OK(mr_block_from_columns(1, c, 3, &block, e));
+    CHECK_OK(mr_saved_writer_open(saved_dir, spec, NULL, NULL, &w, e));
+    assert_int_equal(mr_saved_writer_write(w, block, &err), MR_EINVAL);
+    assert_string_equal(err.message,
+                        "element 0 of shard 0 has 3221225472 bytes, one that is saved may have "
+                        "2147483648: make several of it (unbatch)");
+    mr_saved_writer_free(w);
+    assert_int_equal(count_entries(saved_dir), 0);
+    mr_block_unref(block);
+    mr_buffer_unref(bytes);
+    mr_spec_unref(spec);
+    assert_int_equal(munmap(zeros, (size_t)size), 0);
 }
 
 /* Blocks whose first column is the shard. */
@@ -455,9 +596,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(any_length_of_a_chunk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_chunk_in_its_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_record_is_passed_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cut_off_while_it_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(any_bit_of_a_manifest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(not_committed_is_not_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_writer_has_the_lock, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nobody_clears_up_behind_the_living, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_that_wait_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_element_that_no_record_holds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shards_are_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_memory_for_saving, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_memory_for_reading, set_up, tear_down),

@@ -128,7 +128,7 @@ class Saving(Functions):
             A directory, which is made if it is missing.
         compression : {None, "AUTO", "GZIP", "LZ4", "SNAPPY", "ZSTD"}, optional
             How each block of elements is compressed; "AUTO" is "LZ4". By default it is not: then it
-            is read without a copy.
+            is read with the least work.
         shard_func : callable, optional
             Traced: from an element to the number of its shard, an int64 scalar from 0 on. At most
             256 different ones. By default all elements are in one, and keep their order.
@@ -166,9 +166,10 @@ class Saving(Functions):
             )
         options = _ffi.SavedOptions(struct_size=ctypes.sizeof(_ffi.SavedOptions))
         options.compression = check_compression(compression, "save").encode()
-        options.chunk_bytes = _spec.integer("chunk_bytes", chunk_bytes)
-        if options.chunk_bytes < 1 or chunk_bytes < 1:
-            raise ValueError(f"chunk_bytes is at least 1, not {chunk_bytes}")
+        chunk_bytes = _spec.integer("chunk_bytes", chunk_bytes)
+        if not 1 <= chunk_bytes < 1 << 63:
+            raise ValueError(f"chunk_bytes is at least 1 and less than 2**63, not {chunk_bytes}")
+        options.chunk_bytes = chunk_bytes
         options.sharded = shard_func is not None
         where = os.fsencode(path_of(path, "save"))
         pairs = self if shard_func is None else with_shard(self, shard_func, "save")

@@ -500,16 +500,36 @@ def slice(input_: TensorLike, begin: Any, size: Any, name: str | None = None) ->
     >>> mr.slice([1, 2, 3, 4], [1], [2])
     array([2, 3], dtype=int32)
     """
-    dims, sizes = static_shape(begin), static_shape(size)
-    if dims is None or sizes is None:
-        inputs = [input_, convert_to_tensor(begin), convert_to_tensor(size)]
-        return apply1("slice", inputs, same_dtype=False)
-    key = tuple(builtins.slice(b, None if s == -1 else b + s) for b, s in zip(dims, sizes))
+    begins, sizes = static_shape(begin), static_shape(size)
     tensor: Any = input_ if isinstance(input_, Symbol) else convert_to_tensor(input_)
-    part = tensor[key]
-    if not isinstance(part, Symbol) or part.shape.rank != len(sizes):
+    if begins is None or sizes is None or tensor.ndim is None:
+        inputs = [tensor, convert_to_tensor(begin), convert_to_tensor(size)]
+        return apply1("slice", inputs, same_dtype=False)
+    _check_within(tensor.shape, begins, sizes)
+    if None in tuple(tensor.shape):
+        place = [np.array(numbers, np.int64) for numbers in (begins, sizes)]
+        part = apply1("slice", [tensor, *place], same_dtype=False)
+    else:
+        key = (builtins.slice(b, None if s == -1 else b + s) for b, s in zip(begins, sizes))
+        part = tensor[tuple(key)]
+    if not isinstance(part, Symbol):
         return part
     return sized(part, [d if s == -1 else s for s, d in zip(sizes, part.shape.as_list())])
+
+
+def _check_within(shape: Any, begins: Sequence[Any], sizes: Sequence[Any]) -> None:
+    dims = tuple(shape)
+    if not len(begins) == len(sizes) == len(dims):
+        raise errors.InvalidArgumentError(
+            f"slice: a begin of {len(begins)} values and a size of {len(sizes)} for a tensor of "
+            f"rank {len(dims)}"
+        )
+    for axis, (begin, size, dim) in enumerate(zip(begins, sizes, dims)):
+        left = np.inf if dim is None else dim - begin
+        if begin < 0 or left < 0 or size < -1 or size > left:
+            raise errors.InvalidArgumentError(
+                f"slice: begin {begin}, size {size} is not within axis {axis}, which has size {dim}"
+            )
 
 
 def gather(

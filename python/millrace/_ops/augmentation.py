@@ -8,11 +8,13 @@ from .. import dtypes
 from .._graph.attrs import AttrTable
 from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import apply1, convert_to_tensor
+from ..errors import InvalidArgumentError
 from . import arrays, colours, images
 from .codecs import decode_jpeg, encode_jpeg
 from .constants import cast
 from .docs import of_images
 from .draws import stateless_uniform, uniform
+from .elementwise import assert_
 
 
 def _between(lower: float, upper: float, seed: Any) -> Any:
@@ -84,12 +86,28 @@ def stateless_random_flip_up_down(image: TensorLike, seed: TensorLike) -> Any:
     return _flip(image, -3, convert_to_tensor(seed))
 
 
+def _wanted(tensor: Any, size: Any) -> list[Any]:
+    """The numbers of @size, as many as @tensor has axes."""
+    length = size.shape.as_list() if isinstance(size, Symbol) else [len(size)]
+    if tensor.ndim is None or length != [tensor.ndim]:
+        raise ValueError(f"size {size!r} for a tensor of shape {tensor.shape}")
+    return [size[i] for i in range(tensor.ndim)]
+
+
 def _crop(value: TensorLike, size: Any, seed: Any) -> Any:
     tensor = value if isinstance(value, Symbol) else convert_to_tensor(value)
-    wanted = list(size)
-    if tensor.ndim != len(wanted):
-        raise ValueError(f"size {size!r} for a tensor of shape {tensor.shape}")
+    wanted = _wanted(tensor, size)
     dims = arrays.shape(tensor)
+    sizes = arrays.stack([cast(n, dtypes.int32) for n in wanted])
+    said = "size" if isinstance(size, Symbol) else f"size {size!r}"
+    for i, (n, known) in enumerate(zip(wanted, tensor.shape)):
+        if isinstance(n, Symbol) or known is None:
+            fits = cast(n, dtypes.int64) <= cast(dims[i], dtypes.int64)
+            sizes = assert_(sizes, fits, f"{said} is more than axis {i} of the value has")
+        elif n > known:
+            raise InvalidArgumentError(
+                f"{said} is more than the value has, which is of shape {tensor.shape}"
+            )
     room = [cast(dims[i] - n + 1, dtypes.float64) for i, n in enumerate(wanted)]
     axes = [len(wanted)]
     if isinstance(seed, (int, type(None))):
@@ -97,7 +115,6 @@ def _crop(value: TensorLike, size: Any, seed: Any) -> Any:
     else:
         drawn = stateless_uniform(axes, seed, dtype=dtypes.float64)
     begin = cast(drawn * arrays.stack(room), dtypes.int32)
-    sizes = arrays.stack([cast(n, dtypes.int32) for n in wanted])
     part = apply1("slice", [tensor, begin, sizes], AttrTable(), same_dtype=False)
     known = not any(isinstance(n, Symbol) for n in wanted)
     return arrays.reshape(part, wanted) if known and isinstance(part, Symbol) else part

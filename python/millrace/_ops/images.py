@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from .. import dtypes
 from .._graph.attrs import AttrTable
@@ -54,8 +54,33 @@ def height_and_width(images: Any) -> tuple[Any, Any]:
     return tuple(sizes[first + i] if k is None else k for i, k in enumerate(known))  # type: ignore
 
 
-def box(images: Any, top: Any, left: Any, height: Any, width: Any, outside: bool = False) -> Any:
-    """A part of @images; all numbers may be scalar tensors. What is outside of them is 0."""
+def _wide(number: Any) -> Any:
+    """@number as int64, if it is a tensor."""
+    return cast(number, dtypes.int64) if isinstance(number, Symbol) else number
+
+
+def _where_all_hold(x: Any, demands: Sequence[tuple[Any, str]]) -> Any:
+    for condition, message in demands:
+        if isinstance(condition, Symbol):
+            x = elementwise.assert_(x, condition, message)
+        elif not condition:
+            raise ValueError(message)
+    return x
+
+
+def box(
+    images: Any,
+    top: Any,
+    left: Any,
+    height: Any,
+    width: Any,
+    outside: bool = False,
+    demands: Sequence[tuple[Any, str]] = (),
+) -> Any:
+    """
+    A part of @images; all numbers may be scalar tensors. What is outside of them is 0. @demands:
+    conditions, and what is said where they do not hold.
+    """
     first = images.ndim - 3
     numbers = [top, left, height, width]
     if not any(isinstance(n, Symbol) for n in numbers) and not outside:
@@ -66,6 +91,7 @@ def box(images: Any, top: Any, left: Any, height: Any, width: Any, outside: bool
     begin = arrays.stack([cast(n, dtypes.int64) for n in [0] * first + [top, left, 0]])
     counts = [sizes[i] for i in range(first)] + [height, width, sizes[first + 2]]
     size = arrays.stack([cast(n, dtypes.int64) for n in counts])
+    begin = _where_all_hold(begin, demands)
     part = apply1("slice", [images, begin, size], AttrTable().bool("outside", outside), False)
     return _with_shape(part, [*images.shape[:first], height, width, images.shape[-1]])
 
@@ -166,7 +192,18 @@ def crop_to_bounding_box(
     """
     tensor = as_images(image)
     _check_box(tensor, offset_height, offset_width, target_height, target_width)
-    return box(tensor, offset_height, offset_width, target_height, target_width)
+    demands = _above_zero(target_height, target_width)
+    return box(tensor, offset_height, offset_width, target_height, target_width, demands=demands)
+
+
+def _above_zero(height: Any, width: Any) -> list[tuple[Any, str]]:
+    """What a size must be: checked here if it is known, else demands for `box`."""
+    demands = []
+    for target, what in ((height, "target_height"), (width, "target_width")):
+        if not isinstance(target, Symbol) and target <= 0:
+            raise ValueError(f"{what} must be above 0: got {target}")
+        demands.append((target > 0, f"{what} must be above 0"))
+    return demands
 
 
 def _check_box(tensor: Any, top: Any, left: Any, height: Any, width: Any) -> None:
@@ -199,18 +236,28 @@ def pad_to_bounding_box(
            [7, 0]], dtype=int32)
     """
     tensor = as_images(image)
+    height, width = height_and_width(tensor)
+    demands = []
     for offset, size, target, what in (
-        (offset_height, tensor.shape[-3], target_height, "height"),
-        (offset_width, tensor.shape[-2], target_width, "width"),
+        (offset_height, height, target_height, "height"),
+        (offset_width, width, target_width, "width"),
     ):
-        if size is None or isinstance(offset, Symbol) or isinstance(target, Symbol):
-            continue
-        if offset < 0 or offset + size > target:
+        numbers = [_wide(n) for n in (offset, size, target)]
+        if not any(isinstance(n, Symbol) for n in numbers) and (
+            offset < 0 or offset + size > target
+        ):
             raise ValueError(
                 f"images of {what} {size} at offset_{what} {offset} are not within "
                 f"target_{what} {target}"
             )
-    return box(tensor, -offset_height, -offset_width, target_height, target_width, outside=True)
+        demands.append((numbers[0] >= 0, f"offset_{what} must be at least 0"))
+        demands.append(
+            (
+                numbers[0] + numbers[1] <= numbers[2],
+                f"the images at offset_{what} are not within target_{what}",
+            )
+        )
+    return box(tensor, -offset_height, -offset_width, target_height, target_width, True, demands)
 
 
 def _middle(target: Any, size: Any) -> Any:
@@ -232,15 +279,16 @@ def resize_with_crop_or_pad(image: TensorLike, target_height: Any, target_width:
     """
     tensor = as_images(image)
     height, width = height_and_width(tensor)
+    demands = _above_zero(target_height, target_width)
     top, left = _middle(target_height, height), _middle(target_width, width)
-    return box(tensor, top, left, target_height, target_width, outside=True)
+    return box(tensor, top, left, target_height, target_width, True, demands)
 
 
 @of_images
 def resize_with_pad(
     image: TensorLike,
-    target_height: int,
-    target_width: int,
+    target_height: Any,
+    target_width: Any,
     method: str = "bilinear",
     antialias: bool = False,
 ) -> Any:
@@ -250,15 +298,18 @@ def resize_with_pad(
     array([0., 1., 1., 0.], dtype=float32)
     """
     tensor = as_images(image)
+    demands = _above_zero(target_height, target_width)
     height, width = (cast(n, dtypes.float32) for n in height_and_width(tensor))
-    ratio = elementwise.maximum(width / float(target_width), height / float(target_height))
+    targets = [cast(n, dtypes.float32) for n in (target_height, target_width)]
+    ratio = elementwise.maximum(width / targets[1], height / targets[0])
     exact = [height / ratio, width / ratio]
     size = arrays.stack([cast(elementwise.floor(n), dtypes.int32) for n in exact])
     offsets = [
-        elementwise.maximum(cast(elementwise.floor((float(t) - n) / 2.0), dtypes.int32), 0)
-        for t, n in zip((target_height, target_width), exact)
+        elementwise.maximum(cast(elementwise.floor((t - n) / 2.0), dtypes.int32), 0)
+        for t, n in zip(targets, exact)
     ]
     attrs = AttrTable().bytes("method", _method(method)).bool("antialias", antialias)
+    size = _where_all_hold(size, demands)
     resized = apply1("resize", [tensor, size], attrs, same_dtype=False)
     return box(resized, -offsets[0], -offsets[1], target_height, target_width, outside=True)
 

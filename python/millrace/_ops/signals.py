@@ -134,9 +134,10 @@ def _filled(x: Tensor, axis: int, length: int, step: int, value: Any) -> Any:
 
 
 def _last(x: Tensor, what: str) -> int | None:
+    """The size of the last axis; None, too, if that has no values, which is no length."""
     if x.shape.rank is None or x.shape.rank < 1:
         raise ValueError(f"{what} takes a tensor of one axis or more, not {x.shape}")
-    return x.shape.as_list()[-1]
+    return x.shape.as_list()[-1] or None
 
 
 def _with_length(length: int | None) -> AttrTable:
@@ -201,7 +202,9 @@ def irfft(input_tensor: TensorLike, fft_length: Any = None, name: str | None = N
 
     def body(x: Tensor) -> Any:
         half = _last(x, "irfft")
-        size = None if half is None else 2 * (half - 1)
+        size = 2 * (half - 1) if half else None
+        if half == 1 and fft_length is None:
+            raise ValueError("an axis of size 1 is the transform of no values: give fft_length")
         if fft_length is not None:
             size = _length(fft_length, "fft_length")
         return apply1("irfft", [x], _with_length(size))

@@ -55,17 +55,15 @@ static int saved_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     return MR_OK;
 }
 
-/* Map the file, and go to where the iterator stands. */
+/* Open the file, and go to where the iterator stands. */
 static int open_file(struct saved_iter *it, mr_error *err)
 {
-    MR_AUTO(mr_buffer_unref) mr_buffer *bytes = NULL;
-
     if (it->opened) {
         return MR_OK;
     }
-    MR_TRY(mr_chunk_map(it->path, &bytes, err));
-    int rc = mr_chunk_reader_init(&it->reader, bytes, it->has_chain ? &it->chain : NULL, err);
-    if (rc == MR_OK && it->offset > 0) {
+    MR_TRY(mr_chunk_reader_open(&it->reader, it->path, it->has_chain ? &it->chain : NULL, err));
+    int rc = MR_OK;
+    if (it->offset > 0) {
         rc = mr_chunk_reader_seek(&it->reader, it->offset, it->first, it->before, err);
     }
     if (rc != MR_OK) {

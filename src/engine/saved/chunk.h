@@ -1,7 +1,6 @@
 /*
  * Chunks of saved datasets: blocks one behind the other, each with a head of its own. Numbers are
- * little-endian; everything starts at a multiple of 64, so that a mapped block is used where it
- * lies.
+ * little-endian; everything starts at a multiple of 64, so that a block is used as it was read.
  *
  *   head of the file, 64 bytes
  *       magic        "MRC1"

@@ -1,9 +1,7 @@
 /*
- * Writing and reading one chunk (saved/chunk.h). A file that is read is mapped; blocks that are not
- * compressed lie in it, and hold it.
- *
- * Who changes a file in place that somebody has mapped pulls the rug from under their feet: files
- * of saved datasets are replaced or removed, never changed.
+ * Writing and reading one chunk (saved/chunk.h). A record is read into memory of its own, which
+ * counts in the budget; a block that is not compressed lies there. Files are not mapped: somebody
+ * who cuts one off would end all that read it.
  *
  * Threads: each belongs to one thread at a time; blocks as ever.
  */
@@ -35,19 +33,20 @@ void mr_chunk_writer_free(struct mr_chunk_writer *w);
 /* ---- reading ---- */
 
 struct mr_chunk_reader {
-    mr_buffer *bytes; /* of the file */
-    uint64_t offset;  /* of the next record */
-    uint64_t rows;    /* before it */
+    int fd;
+    bool open;
+    bool ended; /* nothing behind the next record can be found */
+    uint64_t size;
+    uint64_t offset; /* of the next record */
+    uint64_t rows;   /* before it */
     uint64_t chain;
-    bool ended; /* nothing behind it can be found */
 };
 
-/* The bytes of the file. */
-int mr_chunk_map(const char *path, mr_buffer **ret, mr_error *err);
-/* From the first record on; holds a reference to @bytes. @chain (NULL: any): which chunk it must
- * be. */
-int mr_chunk_reader_init(struct mr_chunk_reader *r, mr_buffer *bytes, const uint64_t *chain,
+/* From the first record of the file on. @chain (NULL: any): which chunk it must be. */
+int mr_chunk_reader_open(struct mr_chunk_reader *r, const char *path, const uint64_t *chain,
                          mr_error *err);
+/* The same of an open file, which it takes, also on failure. */
+int mr_chunk_reader_init(struct mr_chunk_reader *r, int fd, const uint64_t *chain, mr_error *err);
 /* On from a place where it stood before: numbers from outside, which may be wrong. */
 int mr_chunk_reader_seek(struct mr_chunk_reader *r, uint64_t offset, uint64_t rows, uint64_t chain,
                          mr_error *err);

@@ -1,117 +1,120 @@
 #include "base/hash.h"
-#include "base/limits.h"
 #include "engine/saved/chunk_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the file ---- */
 
-struct mapping {
-    void *at;
-    size_t size;
-};
-
-static void unmap(void *ctx)
+/* All of @n bytes at @offset. The file may have become shorter since it was opened. */
+static int read_at(const struct mr_chunk_reader *r, uint64_t offset, void *to, size_t n,
+                   mr_error *err)
 {
-    struct mapping *m = ctx;
+    size_t done = 0;
 
-    (void)munmap(m->at, m->size);
-    mr_free(m);
+    while (done < n) {
+        ssize_t some = pread(r->fd, (char *)to + done, n - done, (off_t)(offset + done));
+
+        if (some < 0 && errno != EINTR) {
+            return mr_error_errno(err, errno, "byte %" PRIu64, offset + done);
+        }
+        if (some == 0) {
+            return mr_error_set(err, MR_EDATALOSS,
+                                "the file ends at byte %" PRIu64
+                                ": it was cut off while it was read",
+                                offset + done);
+        }
+        done += some > 0 ? (size_t)some : 0;
+    }
+    return MR_OK;
 }
 
-static int wrap_mapping(void *at, size_t size, mr_buffer **ret, mr_error *err)
+static int measure(struct mr_chunk_reader *r, mr_error *err)
 {
-    struct mapping *m = mr_malloc(sizeof *m);
-    int rc = m != NULL ? MR_OK : mr_error_nomem(err);
+    struct stat st;
 
-    if (rc == MR_OK) {
-        *m = (struct mapping){at, size};
-        rc = mr_buffer_wrap(at, size, unmap, m, ret, err);
+    if (fstat(r->fd, &st) != 0) {
+        return mr_error_errno(err, errno, "its size");
     }
+    if (!S_ISREG(st.st_mode)) {
+        return mr_error_set(err, MR_EINVAL, "this is no regular file");
+    }
+    if (st.st_size == 0) {
+        return mr_error_set(err, MR_EDATALOSS, "offset 0: the file is empty");
+    }
+    r->size = (uint64_t)st.st_size;
+    (void)posix_fadvise(r->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* advice only */
+    return MR_OK;
+}
+
+static int read_head(struct mr_chunk_reader *r, mr_error *err)
+{
+    unsigned char head[MR_CHUNK_HEAD_BYTES];
+    uint64_t n = MR_MIN(r->size, sizeof head);
+
+    MR_TRY_WRAP(read_at(r, 0, head, (size_t)n, err), err, "offset 0");
+    MR_TRY_WRAP(mr_chunk_parse_head(head, n, &r->chain, err), err, "offset 0");
+    return MR_OK;
+}
+
+/* A file that ends as it should, but as another chunk: said before any of its rows is given. */
+static int check_identity(const struct mr_chunk_reader *r, uint64_t chain, mr_error *err)
+{
+    unsigned char head[MR_CHUNK_HEAD_BYTES];
+    uint64_t offset = r->size - sizeof head;
+    struct mr_chunk_record last;
+
+    if (r->size % 64 != 0 || r->size < 2 * sizeof head ||
+        read_at(r, offset, head, sizeof head, NULL) != MR_OK ||
+        mr_chunk_parse_record(head, sizeof head, &last, NULL) != MR_OK ||
+        last.kind != MR_CHUNK_END || last.chain == chain) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EDATALOSS, "offset %" PRIu64 ": it is another chunk than it was",
+                        offset);
+}
+
+int mr_chunk_reader_init(struct mr_chunk_reader *r, int fd, const uint64_t *chain, mr_error *err)
+{
+    *r = (struct mr_chunk_reader){.fd = fd, .open = true, .offset = MR_CHUNK_HEAD_BYTES};
+    int rc = measure(r, err);
+
+    rc = rc == MR_OK ? read_head(r, err) : rc;
+    rc = rc == MR_OK && chain != NULL ? check_identity(r, *chain, err) : rc;
     if (rc != MR_OK) {
-        (void)munmap(at, size);
-        mr_free(m);
+        mr_chunk_reader_free(r);
     }
     return rc;
 }
 
-static int map_fd(int fd, const char *path, mr_buffer **ret, mr_error *err)
-{
-    struct stat st;
-
-    if (fstat(fd, &st) != 0) {
-        return mr_error_errno(err, errno, "file '%s'", path);
-    }
-    if (!S_ISREG(st.st_mode)) {
-        return mr_error_set(err, MR_EINVAL, "file '%s': this is no regular file", path);
-    }
-    if (st.st_size == 0) {
-        return mr_error_set(err, MR_EDATALOSS, "file '%s', offset 0: the file is empty", path);
-    }
-    void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (at == MAP_FAILED) {
-        return mr_error_errno(err, errno, "file '%s'", path);
-    }
-    (void)madvise(at, (size_t)st.st_size, MADV_SEQUENTIAL); /* advice only */
-    return wrap_mapping(at, (size_t)st.st_size, ret, err);
-}
-
-int mr_chunk_map(const char *path, mr_buffer **ret, mr_error *err)
+int mr_chunk_reader_open(struct mr_chunk_reader *r, const char *path, const uint64_t *chain,
+                         mr_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe makes nobody wait */
 
     if (fd < 0) {
         return mr_error_errno(err, errno, "file '%s'", path);
     }
-    int rc = map_fd(fd, path, ret, err);
-    (void)close(fd); /* the mapping stays */
-    return rc;
+    MR_TRY_WRAP(mr_chunk_reader_init(r, fd, chain, err), err, "file '%s'", path);
+    return MR_OK;
+}
+
+void mr_chunk_reader_free(struct mr_chunk_reader *r)
+{
+    if (r->open) {
+        (void)close(r->fd); /* it was read only */
+    }
+    *r = (struct mr_chunk_reader){0};
 }
 
 /* ---- its records ---- */
 
-static const unsigned char *at_offset(const struct mr_chunk_reader *r, uint64_t offset)
-{
-    return (const unsigned char *)mr_buffer_data(r->bytes) + offset;
-}
-
-/* A file that ends as it should, but as another chunk: said before any of its rows is given. */
-static int check_identity(const struct mr_chunk_reader *r, uint64_t chain, mr_error *err)
-{
-    uint64_t size = mr_buffer_size(r->bytes);
-    struct mr_chunk_record last;
-
-    if (size % 64 != 0 || size < 2 * MR_CHUNK_HEAD_BYTES ||
-        mr_chunk_parse_record(at_offset(r, size - MR_CHUNK_HEAD_BYTES), MR_CHUNK_HEAD_BYTES, &last,
-                              NULL) != MR_OK ||
-        last.kind != MR_CHUNK_END || last.chain == chain) {
-        return MR_OK;
-    }
-    return mr_error_set(err, MR_EDATALOSS, "offset %" PRIu64 ": it is another chunk than it was",
-                        size - MR_CHUNK_HEAD_BYTES);
-}
-
-int mr_chunk_reader_init(struct mr_chunk_reader *r, mr_buffer *bytes, const uint64_t *chain,
-                         mr_error *err)
-{
-    struct mr_chunk_reader made = {.bytes = bytes, .offset = MR_CHUNK_HEAD_BYTES};
-
-    MR_TRY_WRAP(mr_chunk_parse_head(mr_buffer_data(bytes), mr_buffer_size(bytes), &made.chain, err),
-                err, "offset 0");
-    MR_TRY(chain != NULL ? check_identity(&made, *chain, err) : MR_OK);
-    (void)mr_buffer_ref(bytes);
-    *r = made;
-    return MR_OK;
-}
-
 int mr_chunk_reader_seek(struct mr_chunk_reader *r, uint64_t offset, uint64_t rows, uint64_t chain,
                          mr_error *err)
 {
-    if (offset % 64 != 0 || offset < MR_CHUNK_HEAD_BYTES || offset > mr_buffer_size(r->bytes)) {
+    if (offset % 64 != 0 || offset < MR_CHUNK_HEAD_BYTES || offset > r->size) {
         return mr_error_set(err, MR_EDATALOSS,
                             "offset %" PRIu64 ": the file is shorter than when its position was "
                             "saved",
@@ -123,18 +126,16 @@ int mr_chunk_reader_seek(struct mr_chunk_reader *r, uint64_t offset, uint64_t ro
     return MR_OK;
 }
 
-static void unref_bytes(void *ctx)
-{
-    mr_buffer_unref(ctx);
-}
-
-/* The block's bytes: where they lie, or expanded. Each record has a buffer of its own, so that a
- * row pins one record and not the file. */
+/* The block's bytes: as they were read, or expanded. Each record has a buffer of its own, so that a
+ * row pins one record. */
 static int block_bytes(const struct mr_chunk_reader *r, const struct mr_chunk_record *record,
                        mr_buffer **ret, mr_error *err)
 {
-    const unsigned char *p = at_offset(r, r->offset + MR_CHUNK_HEAD_BYTES);
+    MR_AUTO(mr_buffer_unref) mr_buffer *stored = NULL;
 
+    MR_TRY(mr_buffer_new((size_t)record->stored, &stored, err));
+    void *p = mr_buffer_data(stored);
+    MR_TRY(read_at(r, r->offset + MR_CHUNK_HEAD_BYTES, p, (size_t)record->stored, err));
     if (mr_hash64(p, record->stored) != record->sum) {
         return mr_error_set(err, MR_EDATALOSS, "the bytes of the record are damaged");
     }
@@ -142,12 +143,8 @@ static int block_bytes(const struct mr_chunk_reader *r, const struct mr_chunk_re
         return mr_saved_codec_expand((enum mr_saved_codec)record->compression, p, record->stored,
                                      record->plain, ret, err);
     }
-    mr_buffer *bytes = mr_buffer_ref(r->bytes);
-    int rc = mr_buffer_wrap((void *)(uintptr_t)p, record->stored, unref_bytes, bytes, ret, err);
-    if (rc != MR_OK) {
-        mr_buffer_unref(bytes);
-    }
-    return rc;
+    *ret = MR_TAKE(stored);
+    return MR_OK;
 }
 
 static int read_block(const struct mr_chunk_reader *r, const struct mr_chunk_record *record,
@@ -171,9 +168,11 @@ static int read_block(const struct mr_chunk_reader *r, const struct mr_chunk_rec
 /* The head of the next record, which follows those before it. */
 static int next_record(const struct mr_chunk_reader *r, struct mr_chunk_record *ret, mr_error *err)
 {
-    uint64_t left = mr_buffer_size(r->bytes) - r->offset;
+    unsigned char head[MR_CHUNK_HEAD_BYTES];
+    uint64_t left = r->size - r->offset;
 
-    MR_TRY(mr_chunk_parse_record(at_offset(r, r->offset), left, ret, err));
+    MR_TRY(read_at(r, r->offset, head, (size_t)MR_MIN(left, sizeof head), err));
+    MR_TRY(mr_chunk_parse_record(head, left, ret, err));
     if (ret->first != r->rows || ret->chain != r->chain) {
         return mr_error_set(err, MR_EDATALOSS, "the record does not belong behind those before it");
     }
@@ -214,10 +213,4 @@ int mr_chunk_next(struct mr_chunk_reader *r, const mr_spec *spec, mr_block **ret
         mr_error_wrap(err, "offset %" PRIu64, offset);
     }
     return rc;
-}
-
-void mr_chunk_reader_free(struct mr_chunk_reader *r)
-{
-    mr_buffer_unref(r->bytes);
-    *r = (struct mr_chunk_reader){0};
 }

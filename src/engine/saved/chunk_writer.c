@@ -1,4 +1,5 @@
 #include "base/hash.h"
+#include "base/limits.h"
 #include "base/rng.h"
 #include "engine/saved/chunk_file.h"
 #include "engine/saved/directory.h"
@@ -70,6 +71,10 @@ int mr_chunk_write(struct mr_chunk_writer *w, const mr_block *block, enum mr_sav
     size_t n = 0;
 
     MR_TRY(mr_block_encode_buffer(block, 0 /* spec_hash */, false /* checksum */, &plain, err));
+    if (mr_buffer_size(plain) > MR_CHUNK_RECORD_BYTES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a record of %zu bytes, there may be %llu",
+                            mr_buffer_size(plain), MR_CHUNK_RECORD_BYTES_MAX);
+    }
     MR_TRY(mr_saved_codec_compress(codec, mr_buffer_data(plain), mr_buffer_size(plain), &packed, &n,
                                    err));
     struct mr_chunk_record record = {

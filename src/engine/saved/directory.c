@@ -152,18 +152,65 @@ static void remove_run(int parent, const char *name)
     (void)unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-void mr_directory_clear(const char *path)
+/* It is unfinished, and whoever was to finish it is gone. */
+static bool is_abandoned(int parent, const char *name)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool gone = fd >= 0 && faccessat(fd, MR_RUN_UNFINISHED, F_OK, 0) == 0 &&
+                flock(fd, LOCK_EX | LOCK_NB) == 0;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return gone;
+}
+
+void mr_directory_clear(const char *path, bool alone)
 {
     DIR *d = opendir(path);
+    bool all = alone && d != NULL && faccessat(dirfd(d), MR_MANIFEST_FILE, F_OK, 0) != 0 &&
+               errno == ENOENT;
 
-    if (d != NULL && faccessat(dirfd(d), MR_MANIFEST_FILE, F_OK, 0) != 0 && errno == ENOENT) {
-        for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
-            if (is_run(e->d_name)) {
-                remove_run(dirfd(d), e->d_name);
-            }
+    for (struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL; e = readdir(d)) {
+        if (is_run(e->d_name) && (all || is_abandoned(dirfd(d), e->d_name))) {
+            remove_run(dirfd(d), e->d_name);
         }
     }
     if (d != NULL) {
         (void)closedir(d);
     }
+}
+
+/* ---- directories of chunks ---- */
+
+int mr_run_begin(const char *path, int *fd, mr_error *err)
+{
+    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd < 0) {
+        return mr_error_errno(err, errno, "directory '%s'", path);
+    }
+    (void)flock(*fd, LOCK_EX | LOCK_NB); /* where there are no locks nobody clears up either */
+    int mark = openat(*fd, MR_RUN_UNFINISHED, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (mark < 0) {
+        return mr_error_errno(err, errno, "file '%s/" MR_RUN_UNFINISHED "'", path);
+    }
+    (void)close(mark); /* nothing was written */
+    return MR_OK;
+}
+
+void mr_run_end(int fd)
+{
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+void mr_run_abandon(const char *path)
+{
+    MR_AUTO(mr_free) char *mark = mr_asprintf("%s/" MR_RUN_UNFINISHED, path);
+
+    if (mark != NULL) {
+        (void)unlink(mark);
+    }
+    (void)rmdir(path); /* as far as it goes: nobody looks for it */
 }

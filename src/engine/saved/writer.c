@@ -21,10 +21,14 @@
 #define RECORD_BYTES_DEFAULT (256 * MR_KIB)
 #define RECORD_ROWS 65536u
 #define CHUNK_BYTES_DEFAULT (64 * MR_MIB)
+/* Rows of all shards that wait until they make a record, and what a block takes besides its rows. */
+#define WAITING_BYTES_MAX (16 * MR_MIB)
+#define BLOCK_BYTES 512u
 
 struct shard {
     int64_t number;
     struct mr_gather rows;        /* not written yet */
+    uint64_t written;             /* rows */
     struct mr_chunk_writer chunk; /* its fd is -1: none */
     uint32_t chunks;              /* so far */
     char file[MR_SAVED_NAME_BYTES_MAX];
@@ -33,9 +37,10 @@ struct shard {
 struct mr_saved_writer {
     pid_t owner; /* a child that was forked off removes nothing */
     char *path;
-    char *directory; /* of the chunks */
-    char *lock_file; /* NULL: none is held */
-    int lock;        /* -1 */
+    char *directory;    /* of the chunks */
+    int directory_lock; /* -1; held while this lives: who clears up knows by it */
+    char *lock_file;    /* NULL: none is held */
+    int lock;           /* -1 */
     enum mr_saved_codec codec;
     uint64_t chunk_bytes;
     uint64_t record_bytes;
@@ -57,9 +62,7 @@ static int begin(mr_saved_writer *w, const struct mr_saved_options *opts, mr_err
                    mr_saved_codec_name(w->codec));
     MR_TRY(mr_directories_make(w->path, err));
     MR_TRY(mr_directory_lock(w->path, opts->exclusive, &w->lock_file, &w->lock, err));
-    if (opts->exclusive) {
-        mr_directory_clear(w->path);
-    }
+    mr_directory_clear(w->path, opts->exclusive);
     char id[MR_RUN_BYTES + 1];
     mr_random_id(id);
     (void)snprintf(w->manifest.run, sizeof w->manifest.run, "%s", id);
@@ -68,7 +71,7 @@ static int begin(mr_saved_writer *w, const struct mr_saved_options *opts, mr_err
     if (mkdir(w->directory, 0777) != 0) {
         return mr_error_errno(err, errno, "directory '%s'", w->directory);
     }
-    return MR_OK;
+    return mr_run_begin(w->directory, &w->directory_lock, err);
 }
 
 static int check_saveable(const mr_spec *spec, mr_error *err)
@@ -100,6 +103,7 @@ int mr_saved_writer_open(const char *path, const mr_spec *spec, const uint8_t *f
     MR_CHECK_ALLOC(w, err);
     w->owner = getpid();
     w->lock = -1;
+    w->directory_lock = -1;
     w->chunk_bytes = o.chunk_bytes > 0 ? o.chunk_bytes : CHUNK_BYTES_DEFAULT;
     w->record_bytes =
         MR_MIN(o.record_bytes > 0 ? o.record_bytes : RECORD_BYTES_DEFAULT, w->chunk_bytes);
@@ -177,16 +181,68 @@ static int finish_chunk(mr_saved_writer *w, struct shard *s, mr_error *err)
     return MR_OK;
 }
 
+/* As few records as it takes, since there is a bound for one. */
+static int write_rows(mr_saved_writer *w, struct shard *s, const mr_block *block, mr_error *err)
+{
+    uint32_t rows = mr_block_rows(block);
+    uint64_t bytes = mr_block_row_bytes(block, 0, rows);
+
+    if (rows > 1 && bytes > MR_CHUNK_RECORD_BYTES_MAX / 2) {
+        MR_AUTO(mr_block_unref) mr_block *front = NULL;
+        MR_AUTO(mr_block_unref) mr_block *back = NULL;
+
+        MR_TRY(mr_block_slice(block, 0, rows / 2, &front, err));
+        MR_TRY(mr_block_slice(block, rows / 2, rows - rows / 2, &back, err));
+        MR_TRY(write_rows(w, s, front, err));
+        return write_rows(w, s, back, err);
+    }
+    if (bytes > MR_CHUNK_RECORD_BYTES_MAX) {
+        return mr_error_set(err, MR_EINVAL,
+                            "element %" PRIu64 " of shard %" PRId64 " has %" PRIu64
+                            " bytes, one that is saved may have %llu: make several of it (unbatch)",
+                            s->written, s->number, bytes, MR_CHUNK_RECORD_BYTES_MAX);
+    }
+    if (s->chunk.fd < 0) {
+        MR_TRY(begin_chunk(w, s, err));
+    }
+    MR_TRY(mr_chunk_write(&s->chunk, block, w->codec, err));
+    s->written += rows;
+    return s->chunk.bytes >= w->chunk_bytes ? finish_chunk(w, s, err) : MR_OK;
+}
+
 static int write_record(mr_saved_writer *w, struct shard *s, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
-    if (s->chunk.fd < 0) {
-        MR_TRY(begin_chunk(w, s, err));
-    }
     MR_TRY(mr_gather_take(&s->rows, (uint32_t)MR_MIN(s->rows.rows, RECORD_ROWS), &block, err));
-    MR_TRY(mr_chunk_write(&s->chunk, block, w->codec, err));
-    return s->chunk.bytes >= w->chunk_bytes ? finish_chunk(w, s, err) : MR_OK;
+    return write_rows(w, s, block, err);
+}
+
+static uint64_t waiting(const struct shard *s)
+{
+    return s->rows.bytes + (s->rows.n - s->rows.head) * (uint64_t)BLOCK_BYTES;
+}
+
+/* Where too much waits, the largest records are not waited for. */
+static int relieve(mr_saved_writer *w, mr_error *err)
+{
+    uint64_t most = MR_MAX(WAITING_BYTES_MAX, w->record_bytes);
+    uint64_t all = 0;
+
+    for (size_t i = 0; i < w->nshards; i++) {
+        all += waiting(&w->shards[i]);
+    }
+    while (all > most) {
+        struct shard *largest = &w->shards[0];
+
+        for (size_t i = 1; i < w->nshards; i++) {
+            largest = waiting(&w->shards[i]) > waiting(largest) ? &w->shards[i] : largest;
+        }
+        all -= waiting(largest);
+        MR_TRY(write_record(w, largest, err));
+        all += waiting(largest);
+    }
+    return MR_OK;
 }
 
 /* All of @block: many rows in pieces that are not larger than they need to be, since a piece is
@@ -249,7 +305,7 @@ static int add_by_shard(mr_saved_writer *w, const mr_block *block, mr_error *err
     for (uint32_t i = 0; i < rows; i++) {
         MR_TRY(taken[i] ? MR_OK : add_shard(w, elements, c->data, i, taken, which, err));
     }
-    return MR_OK;
+    return relieve(w, err);
 }
 
 static int add(mr_saved_writer *w, const mr_block *block, mr_error *err)
@@ -292,7 +348,7 @@ static int by_shard_and_place(const void *a, const void *b)
 
 static int write_file(const char *file, const struct mr_buf *text, mr_error *err)
 {
-    int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     size_t done = 0;
     int failed = fd < 0 ? errno : 0;
 
@@ -315,8 +371,7 @@ static int publish(mr_saved_writer *w, mr_error *err)
     struct mr_buf text = MR_BUF_INIT;
     MR_AUTO(mr_buf_free) struct mr_buf *manifest = &text;
     MR_AUTO(mr_free) char *file = mr_asprintf("%s/" MR_MANIFEST_FILE, w->path);
-    MR_AUTO(mr_free)
-    char *unfinished = mr_asprintf("%s/" MR_MANIFEST_FILE MR_UNFINISHED, w->directory);
+    MR_AUTO(mr_free) char *unfinished = mr_asprintf("%s/" MR_RUN_UNFINISHED, w->directory);
 
     MR_CHECK_ALLOC(file, err);
     MR_CHECK_ALLOC(unfinished, err);
@@ -367,7 +422,7 @@ static void remove_all(mr_saved_writer *w)
             (void)unlink(file); /* as far as it goes: nobody looks for it */
         }
     }
-    (void)rmdir(w->directory);
+    mr_run_abandon(w->directory);
 }
 
 void mr_saved_writer_free(mr_saved_writer *w)
@@ -382,6 +437,7 @@ void mr_saved_writer_free(mr_saved_writer *w)
     if (w->directory != NULL && !w->committed) {
         remove_all(w);
     }
+    mr_run_end(w->directory_lock);
     mr_directory_unlock(w->lock_file, w->lock);
     mr_manifest_free(&w->manifest);
     mr_free(w->shards);
