@@ -392,6 +392,8 @@ static const struct kernel_example kernel_examples[] = {
     {"decode_raw", "string[]{8,8}", "dtype=:int32", "int32[]"},
     {"decode_raw", "string[n]{4,4}", "dtype=:uint16 little_endian=false", NULL},
     {"decode_raw", "string[]{0,6}", "dtype=:bool", NULL},
+    {"decode_raw", "string[2]{0,9}", "dtype=:complex64 little_endian=false fixed_length=8", NULL},
+    {"decode_raw", "string[n]{0,6} int32[]{2,2}", "dtype=:uint16", "string[] int32[2]"},
     {"parse_example", "example[]",
      "names=(\"pixels\",\"label\") kinds=[0,0] dtypes=[12,5] shape0=<2,2>", "int32[]"},
     {"parse_example", "example[n]",
