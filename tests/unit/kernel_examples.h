@@ -484,4 +484,11 @@ static const struct kernel_example kernel_examples[] = {
     {"decode_json", "json[n,2]", "names=(\"v\",\"o.s\") dtypes=[13,14] shape0=<2>",
      "json[] json[]"},
     {"decode_json", "json[2]", "names=(\"n\") dtypes=[2]", "json[2] int32[]"},
+    {"decode_json", "json[]", "names=(\"w\",\"v\") dtypes=[4,12] shape0=<-1> shape1=<2>",
+     "int32[]"},
+    {"decode_json", "json[n]", "names=(\"n\",\"w\") dtypes=[4,13] shape1=<-1>", "json[] json[]"},
+    {"decode_json", "json[n,2]", "names=(\"p[].t\") dtypes=[14] shape0=<-1,-1> ragged=[1]",
+     "int32[2]"},
+    {"decode_json", "json[]",
+     "names=(\"p[].t\",\"w\") dtypes=[14,4] shape0=<-1,-1> shape1=<-1> ragged=[1,0]", "int32[2]"},
 };
