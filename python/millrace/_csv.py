@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import itertools
+import math
 import zlib
 from typing import Any, Callable, Iterator, Sequence
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from . import dtypes
 from ._files import TextLineDataset, record_files
-from ._ops.tables import column_default, decode_csv
+from ._ops.tables import column_default, decode_lines
 from .dataset import AUTOTUNE, Dataset, IntLike
 from .dtypes import DType
 
@@ -75,12 +76,14 @@ def CsvDataset(
     """
     if select_cols is not None and exclude_cols is not None:
         raise ValueError("either select_cols or exclude_cols is given, not both")
+    count = None  # of the fields of a record
     if exclude_cols is not None:
         excluded = set(exclude_cols)
         fields = range(len(record_defaults) + len(excluded))
         select_cols = [i for i in fields if i not in excluded]
         if len(select_cols) != len(record_defaults):
             raise ValueError(f"exclude_cols {sorted(excluded)}: there are {len(fields)} fields")
+        count = len(fields)
     op = "csv_record" if use_quote_delim else "text_line"
     records = record_files(
         op, filenames, compression_type, buffer_size, None, skip=1 if header else 0
@@ -88,8 +91,11 @@ def CsvDataset(
     defaults = [column_default(value) for value in record_defaults]
 
     def columns(record: Any) -> Any:
-        found = decode_csv(record, defaults, field_delim, use_quote_delim, na_value, select_cols)
-        return tuple(found)
+        return tuple(
+            decode_lines(
+                record, defaults, field_delim, use_quote_delim, na_value, select_cols, count
+            )
+        )
 
     return records.map(columns)._named("CsvDataset", [])
 
@@ -156,17 +162,20 @@ _KINDS = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64, dtypes.str
 
 
 def _kind(text: str) -> DType:
-    """The first of TensorFlow's order that holds the number @text; else string."""
+    """The first of TensorFlow's order that holds the number @text; else string, as of nan and inf."""
     try:
         whole = int(text)
-        return dtypes.int32 if -(2**31) <= whole < 2**31 else dtypes.int64
+        if -(2**63) <= whole < 2**63:
+            return dtypes.int32 if -(2**31) <= whole < 2**31 else dtypes.int64
     except ValueError:
         pass
     try:
         number = float(text)
     except ValueError:
         return dtypes.string
-    return dtypes.float32 if abs(number) < _FLOAT32_MAX else dtypes.float64
+    if abs(number) < _FLOAT32_MAX or number == -math.inf:
+        return dtypes.float32
+    return dtypes.float64 if number < math.inf else dtypes.string
 
 
 def _infer(

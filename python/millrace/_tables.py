@@ -76,7 +76,10 @@ def _add_defaults(attrs: AttrTable, specs: Mapping[str, TensorSpec], defaults: A
     chosen = [name for name in names if name in defaults]
     scalars = []
     for name in chosen:
-        scalar: Any = to_array(defaults[name], specs[name].dtype)
+        try:
+            scalar: Any = to_array(defaults[name], specs[name].dtype)
+        except (TypeError, ValueError) as e:
+            raise type(e)(f"the default of column {name!r}: {e}") from None
         if scalar.ndim != 0:
             raise ValueError(f"the default of column {name!r} is a scalar, not {scalar!r}")
         scalars.append(scalar)

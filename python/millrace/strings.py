@@ -1,6 +1,7 @@
 """Mirrors tf.strings."""
 
 from ._base.hints import missing_name as _missing_name
+from ._ops.formatting import format as format
 from ._ops.text import (
     as_string as as_string,
     regex_full_match as regex_full_match,
@@ -28,7 +29,6 @@ from ._ops.unicode import (
 )
 from ._ops.words import (
     bytes_split as bytes_split,
-    format as format,
     ngrams as ngrams,
     reduce_join as reduce_join,
     unsorted_segment_join as unsorted_segment_join,

@@ -2,6 +2,26 @@
 
 #include "ops/attr.h"
 
+/* To where a field begins. Behind a delimiter there is one, also at the very end, but not behind
+ * ends of lines. */
+static void find_field(const struct mr_csv_format *format, struct mr_csv_cursor *c, bool more)
+{
+    const unsigned char *begin = c->at;
+
+    while (!format->lines && c->at < c->end && (*c->at == '\n' || *c->at == '\r')) {
+        c->at++;
+    }
+    c->more = c->at < c->end || (more && c->at == begin);
+}
+
+struct mr_csv_cursor mr_csv_begin(const struct mr_csv_format *format, struct mr_string record)
+{
+    struct mr_csv_cursor c = {.at = record.data, .end = record.data + record.size};
+
+    find_field(format, &c, format->lines);
+    return c;
+}
+
 static int unquoted(const struct mr_csv_format *format, struct mr_csv_cursor *c,
                     struct mr_csv_field *ret, mr_error *err)
 {
@@ -60,7 +80,10 @@ int mr_csv_next(const struct mr_csv_format *format, struct mr_csv_cursor *c,
     MR_TRY(in_quotes ? quoted(format, c, ret, err) : unquoted(format, c, ret, err));
     c->field++;
     c->more = c->at < c->end;
-    c->at += c->more ? 1 : 0; /* the delimiter; one at the end has an empty field behind it */
+    if (c->more) {
+        c->at++; /* the delimiter */
+        find_field(format, c, true);
+    }
     return MR_OK;
 }
 

@@ -9,6 +9,9 @@
 struct mr_csv_format {
     unsigned char delim;
     bool quotes; /* '"' means something */
+    /* A record is a line of a file: an empty one is one empty field. Else it has no field, and ends
+     * of lines in front of a field do not count. */
+    bool lines;
 };
 
 struct mr_csv_cursor {
@@ -23,10 +26,7 @@ struct mr_csv_field {
     bool doubled;          /* it holds doubled quotes, to be halved */
 };
 
-static inline struct mr_csv_cursor mr_csv_begin(struct mr_string record)
-{
-    return (struct mr_csv_cursor){record.data, record.data + record.size, 0, true};
-}
+struct mr_csv_cursor mr_csv_begin(const struct mr_csv_format *format, struct mr_string record);
 
 /* The next field, of which there is one. MR_EINVAL says what is wrong with it. */
 int mr_csv_next(const struct mr_csv_format *format, struct mr_csv_cursor *c,

@@ -36,6 +36,10 @@ static int infer_selection(const struct mr_kernel_infer *it, mr_error *err)
                                 "select_cols must be numbers of fields that rise, from 0");
         }
     }
+    const struct mr_attr *fields = mr_attr_get(it->attrs, "fields");
+    if (fields != NULL && (fields->i < 1 || fields->i > INT32_MAX)) {
+        return mr_error_set(err, MR_EINVAL, "fields is %lld", (long long)fields->i);
+    }
     if (cols != NULL && (size_t)cols->count != it->nin - 1) {
         return mr_error_set(err, MR_EINVAL, "%d select_cols for %zu columns", cols->count,
                             it->nin - 1);
@@ -79,7 +83,7 @@ struct column {
 struct decoding {
     struct mr_csv_format format;
     struct mr_string na;
-    bool all_fields; /* are columns */
+    uint32_t fields; /* that a record has at most; 0: any number */
     uint32_t rows;
     struct mr_input *inputs;
     struct column *columns;
@@ -96,7 +100,8 @@ static void configure(struct decoding *d, const struct mr_kernel_call *call)
     d->format.delim = delim != NULL ? *(const unsigned char *)delim->bytes : ',';
     d->format.quotes = mr_attr_bool(attrs, "use_quote_delim", true);
     d->na = na != NULL ? (struct mr_string){na->bytes, na->size} : (struct mr_string){0};
-    d->all_fields = cols == NULL;
+    d->format.lines = mr_attr_bool(attrs, "lines", false);
+    d->fields = (uint32_t)mr_attr_int(attrs, "fields", cols == NULL ? (int64_t)d->n : 0);
     for (size_t i = 0; i < d->n; i++) {
         d->columns[i].field = cols != NULL ? (uint32_t)cols->ints[i] : (uint32_t)i;
     }
@@ -154,11 +159,12 @@ static int put(const struct decoding *d, struct column *c, const struct mr_csv_f
 
 static int decode_record(const struct decoding *d, struct mr_string record, mr_error *err)
 {
-    struct mr_csv_cursor cursor = mr_csv_begin(record);
+    struct mr_csv_cursor cursor = mr_csv_begin(&d->format, record);
     struct mr_csv_field field;
     size_t done = 0;
 
-    while (cursor.more && (done < d->n || d->all_fields)) {
+    /* Of the line of a file all is looked at. */
+    while (cursor.more && (done < d->n || d->fields > 0 || d->format.lines)) {
         uint32_t number = cursor.field;
 
         MR_TRY(mr_csv_next(&d->format, &cursor, &field, err));
@@ -169,10 +175,14 @@ static int decode_record(const struct decoding *d, struct mr_string record, mr_e
             c->at += c->output.width;
         }
     }
-    if (done < d->n || (d->all_fields && cursor.field != d->n)) {
+    uint32_t least = d->n > 0 ? d->columns[d->n - 1].field + 1 : 0;
+    if (done < d->n) {
         return mr_error_set(err, MR_EINVAL, "%u fields, there must be %s%u", cursor.field,
-                            d->all_fields ? "" : "at least ",
-                            d->n > 0 ? d->columns[d->n - 1].field + 1 : 0);
+                            d->fields == least ? "" : "at least ", least);
+    }
+    if (d->fields > 0 && cursor.field > d->fields) {
+        return mr_error_set(err, MR_EINVAL, "%u fields, there must be %s%u", cursor.field,
+                            d->fields == least ? "" : "at most ", d->fields);
     }
     return MR_OK;
 }
@@ -254,6 +264,8 @@ static int eval_decode_csv(const struct mr_kernel_call *call, uint32_t rows,
 MR_DEFINE_KERNEL(decode_csv, 2, -1, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_decode_csv,
                  .eval = eval_decode_csv,
                  .attr_table = {{"field_delim", MR_ATTR_BYTES, true},
+                                {"fields", MR_ATTR_INT, true},
+                                {"lines", MR_ATTR_BOOL, true},
                                 {"use_quote_delim", MR_ATTR_BOOL, true},
                                 {"na_value", MR_ATTR_BYTES, true},
                                 {"select_cols", MR_ATTR_INTS, true}});

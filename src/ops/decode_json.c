@@ -1,6 +1,7 @@
 /*
  * decode_json: records of JSON, which are objects, to one column a field: numbers, strings, bools,
- * and arrays of these of one shape. A record is read once; what is not wanted is passed over.
+ * and arrays of these; of arrays of any length also the lengths. Objects in arrays are read as one
+ * array for each of their fields. A record is read once; what is not wanted is passed over.
  *
  * A field that is missing, is null or lies in an object that is, has its default. A name that is
  * wanted and stands twice in an object is an error.
@@ -8,6 +9,7 @@
 #include "base/buf.h"
 #include "ops/attr.h"
 #include "ops/json.h"
+#include "ops/json_column.h"
 #include "ops/json_fields.h"
 #include "ops/number.h"
 
@@ -22,13 +24,35 @@ static int prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_
     return MR_OK;
 }
 
-static int check_rank(const struct mr_json_field *f, int records, mr_error *err)
+static int infer_open(struct mr_kernel_infer *it, const struct mr_json_field *f,
+                      struct mr_leaf_spec *out, mr_error *err)
 {
-    char text[MR_JSON_PATH_TEXT];
+    int first = 0;
+    int last = 0;
 
-    if (f->rank + records > MR_RANK_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%s: its rank is above %d",
-                            mr_json_path_text(f->path, text), MR_RANK_MAX);
+    MR_TRY(mr_infer_known_rank(&it->in[0], err));
+    if (it->nout + (size_t)mr_json_length_axes(f, it->in[0].rank, &first, &last) > it->cap) {
+        return mr_error_set(err, MR_EINVAL, "more than %zu fields and lengths of lists", it->cap);
+    }
+    mr_json_values_spec(f, &it->in[0], out);
+    for (int a = first; a <= last; a++) {
+        mr_json_lengths_spec(f, &it->in[0], a, &it->out[it->nout++]);
+    }
+    return MR_OK;
+}
+
+static int infer_field(struct mr_kernel_infer *it, const struct mr_json_field *f,
+                       struct mr_leaf_spec *out, mr_error *err)
+{
+    if (f->open) {
+        return infer_open(it, f, out, err);
+    }
+    *out = it->in[0];
+    out->dtype = f->dtype;
+    if (out->rank >= 0) {
+        MR_TRY(mr_json_check_rank(f, out->rank, err));
+        memcpy(out->dims + out->rank, f->dims, (size_t)f->rank * sizeof f->dims[0]);
+        out->rank = (int8_t)(out->rank + f->rank);
     }
     return MR_OK;
 }
@@ -36,6 +60,7 @@ static int check_rank(const struct mr_json_field *f, int records, mr_error *err)
 static int infer(struct mr_kernel_infer *it, mr_error *err)
 {
     MR_AUTO(mr_json_fields_free) struct mr_json_fields *fields = NULL;
+    char text[MR_JSON_PATH_TEXT];
 
     MR_TRY(mr_json_fields_new(it->attrs, &fields, err));
     if (fields->n > it->cap) {
@@ -43,37 +68,23 @@ static int infer(struct mr_kernel_infer *it, mr_error *err)
     }
     it->nout = fields->n;
     for (size_t i = 0; i < fields->n; i++) {
-        const struct mr_json_field *f = &fields->fields[i];
-        struct mr_leaf_spec *out = &it->out[i];
-
-        *out = it->in[0];
-        out->dtype = f->dtype;
-        if (out->rank >= 0) {
-            MR_TRY(check_rank(f, out->rank, err));
-            memcpy(out->dims + out->rank, f->dims, (size_t)f->rank * sizeof f->dims[0]);
-            out->rank = (int8_t)(out->rank + f->rank);
-        }
+        MR_TRY_WRAP(infer_field(it, &fields->fields[i], &it->out[i], err), err, "%s",
+                    mr_json_path_text(fields->fields[i].path, text));
     }
     return MR_OK;
 }
 
 /* ---- values ---- */
 
-struct column {
-    struct mr_output output;
-    struct mr_owned_column made;
-    unsigned char *at; /* where the values of the record at hand go */
-    bool filled;
-};
-
 struct decoding {
     const struct mr_json_fields *fields;
     struct mr_input input;
     uint32_t rows;
-    struct column *columns;
+    struct mr_json_column *columns;
     struct mr_json json;
-    uint64_t record; /* the number of the one at hand, from 1 */
-    uint64_t *seen;  /* for each node, the last record that had it */
+    uint64_t scopes; /* records and items of lists that have begun */
+    uint64_t scope;  /* the number of the innermost one, from 1 */
+    uint64_t *seen;  /* for each node, the last scope that had it */
     struct mr_buf name;
     bool located; /* the error says which field it is in */
 };
@@ -87,7 +98,8 @@ static int mismatch(struct decoding *d, enum mr_json_kind kind, const char *want
     return mr_json_invalid(&d->json, at, err, "%s instead of %s", mr_json_kind_name(kind), wanted);
 }
 
-static int decode_string(struct decoding *d, struct column *c, unsigned char *to, mr_error *err)
+static int decode_string(struct decoding *d, struct mr_json_column *c, unsigned char *to,
+                         mr_error *err)
 {
     struct mr_json_text text;
 
@@ -122,7 +134,8 @@ static int decode_number(struct decoding *d, uint8_t dtype, unsigned char *to, m
                                 mr_dtype_name((mr_dtype)dtype));
 }
 
-static int decode_value(struct decoding *d, struct column *c, unsigned char *to, mr_error *err)
+static int decode_value(struct decoding *d, struct mr_json_column *c, unsigned char *to,
+                        mr_error *err)
 {
     uint8_t dtype = c->output.dtype;
     enum mr_json_kind kind = mr_json_peek(&d->json);
@@ -145,35 +158,84 @@ static int decode_value(struct decoding *d, struct column *c, unsigned char *to,
     return MR_OK;
 }
 
-/* The values of a field from axis @axis on; @n in all. */
-static int decode_values(struct decoding *d, const struct mr_json_field *f, struct column *c,
-                         int axis, uint64_t n, unsigned char *to, mr_error *err)
+static int decode_list(struct decoding *d, struct mr_json_column *c, int axis, mr_error *err);
+
+/* What a field has where @axis of its lists were entered. */
+static int decode_values(struct decoding *d, struct mr_json_column *c, int axis, mr_error *err)
 {
-    if (axis == f->rank) {
-        return decode_value(d, c, to, err);
+    const struct mr_json_field *f = c->field;
+
+    if (axis > 0 && axis == f->lists && f->optional && mr_json_peek(&d->json) == MR_JSON_NULL) {
+        MR_TRY(mr_json_null(&d->json, err));
+        return mr_json_column_default(c, axis, err);
     }
+    if (axis < f->rank) {
+        return decode_list(d, c, axis, err);
+    }
+    unsigned char *to = mr_json_column_more(c, err);
+    return to == NULL ? MR_EEXHAUSTED : decode_value(d, c, to, err);
+}
+
+/* A list along @axis, which began at @at, has @n entries, @more: and others. */
+static int finish_list(struct decoding *d, struct mr_json_column *c, int axis,
+                       const unsigned char *at, uint64_t n, bool more, mr_error *err)
+{
+    int64_t dim = c->field->dims[axis];
+
+    if (dim >= 0 && (more || n < (uint64_t)dim)) {
+        return mr_json_invalid(&d->json, at, err, "an array of %s%llu, its shape wants %lld",
+                               more ? "more than " : "", (unsigned long long)n, (long long)dim);
+    }
+    MR_TRY_WRAP(mr_json_column_list(c, axis, n, err), err, "column %zu",
+                (size_t)(at - d->json.begin) + 1);
+    return MR_OK;
+}
+
+static int decode_list(struct decoding *d, struct mr_json_column *c, int axis, mr_error *err)
+{
     enum mr_json_kind kind = mr_json_peek(&d->json);
-    uint64_t dim = (uint64_t)f->dims[axis];
-    uint64_t inner = dim > 0 ? n / dim : 0;
+    int64_t dim = c->field->dims[axis];
     const unsigned char *at = d->json.at;
     bool more = true;
-    uint64_t i = 0;
+    uint64_t n = 0;
 
     if (kind != MR_JSON_ARRAY) {
         return mismatch(d, kind, "an array", err);
     }
     mr_json_enter(&d->json);
-    for (;; i++) {
-        MR_TRY(mr_json_item(&d->json, i == 0, &more, err));
-        if (!more || i == dim) {
+    for (;; n++) {
+        MR_TRY(mr_json_item(&d->json, n == 0, &more, err));
+        if (!more || n == (uint64_t)dim) { /* never, if it is unknown */
             break;
         }
-        MR_TRY(decode_values(d, f, c, axis + 1, inner, to + i * inner * c->output.width, err));
+        MR_TRY(decode_values(d, c, axis + 1, err));
     }
-    if (more || i < dim) {
-        return mr_json_invalid(&d->json, at, err, "an array of %s%llu, its shape wants %llu",
-                               more ? "more than " : "", (unsigned long long)i,
-                               (unsigned long long)dim);
+    return finish_list(d, c, axis, at, n, more, err);
+}
+
+/* ---- what is missing ---- */
+
+/* A record, or a list's item, has ended: what it lacks of @node's fields, where @axis lists were
+ * entered. */
+static int finish_scope(struct decoding *d, const struct mr_json_node *node, int axis,
+                        mr_error *err)
+{
+    const uint32_t *leaves = d->fields->leaves + node->first;
+    char text[MR_JSON_PATH_TEXT];
+
+    for (uint32_t i = 0; i < node->leaves; i++) {
+        struct mr_json_column *c = &d->columns[leaves[i]];
+
+        if (!c->filled) {
+            if (!c->field->optional) {
+                d->located = true;
+                return mr_error_set(err, MR_EINVAL, "%s is missing or null, and has no default",
+                                    mr_json_path_text(c->field->path, text));
+            }
+            MR_TRY_WRAP(mr_json_column_default(c, axis, err), err, "%s",
+                        mr_json_path_text(c->field->path, text));
+        }
+        c->filled = false;
     }
     return MR_OK;
 }
@@ -182,26 +244,79 @@ static int decode_values(struct decoding *d, const struct mr_json_field *f, stru
 
 static int decode_object(struct decoding *d, uint32_t node, mr_error *err);
 
+/* An object of a list, or null: names may stand in it that stood in the one before. */
+static int decode_item(struct decoding *d, uint32_t number, mr_error *err)
+{
+    const struct mr_json_node *node = &d->fields->nodes[number];
+    enum mr_json_kind kind = mr_json_peek(&d->json);
+    const unsigned char *at = d->json.at;
+    uint64_t around = d->scope;
+
+    d->scope = ++d->scopes;
+    MR_TRY(kind == MR_JSON_NULL     ? mr_json_null(&d->json, err)
+           : kind == MR_JSON_OBJECT ? decode_object(d, number, err)
+                                    : mismatch(d, kind, "an object", err));
+    MR_TRY_WRAP(finish_scope(d, node, node->axis + node->lists, err), err, "column %zu",
+                (size_t)(at - d->json.begin) + 1);
+    d->scope = around;
+    return MR_OK;
+}
+
+/* Lists of objects, of which @level were entered. */
+static int decode_items(struct decoding *d, uint32_t number, int level, mr_error *err)
+{
+    const struct mr_json_node *node = &d->fields->nodes[number];
+    const uint32_t *leaves = d->fields->leaves + node->first;
+    enum mr_json_kind kind = mr_json_peek(&d->json);
+    const unsigned char *at = d->json.at;
+    bool more = true;
+    uint64_t n = 0;
+
+    if (level == node->lists) {
+        return decode_item(d, number, err);
+    }
+    if (kind != MR_JSON_ARRAY) {
+        return mismatch(d, kind, "an array", err);
+    }
+    mr_json_enter(&d->json);
+    for (;; n++) {
+        MR_TRY(mr_json_item(&d->json, n == 0, &more, err));
+        if (!more) {
+            break;
+        }
+        MR_TRY(decode_items(d, number, level + 1, err));
+    }
+    for (uint32_t i = 0; i < node->leaves; i++) {
+        struct mr_json_column *c = &d->columns[leaves[i]];
+
+        MR_TRY(finish_list(d, c, node->axis + level, at, n, false, err));
+        c->filled = true; /* also if there are no items */
+    }
+    return MR_OK;
+}
+
 static int decode_known(struct decoding *d, uint32_t number, mr_error *err)
 {
     const struct mr_json_node *node = &d->fields->nodes[number];
     enum mr_json_kind kind = mr_json_peek(&d->json);
 
-    if (d->seen[number] == d->record) {
+    if (d->seen[number] == d->scope) {
         return mr_json_invalid(&d->json, d->json.at, err, "it is given twice");
     }
-    d->seen[number] = d->record;
+    d->seen[number] = d->scope;
     if (kind == MR_JSON_NULL) {
         return mr_json_null(&d->json, err);
+    }
+    if (node->field < 0 && node->lists > 0) {
+        return decode_items(d, number, 0, err);
     }
     if (node->field < 0) {
         return kind == MR_JSON_OBJECT ? decode_object(d, number, err)
                                       : mismatch(d, kind, "an object", err);
     }
-    const struct mr_json_field *f = &d->fields->fields[node->field];
-    struct column *c = &d->columns[node->field];
+    struct mr_json_column *c = &d->columns[node->field];
     c->filled = true;
-    return decode_values(d, f, c, 0, f->count, c->at, err);
+    return decode_values(d, c, node->axis, err);
 }
 
 static int find_node(struct decoding *d, uint32_t parent, const struct mr_json_text *name,
@@ -256,35 +371,36 @@ static int decode_object(struct decoding *d, uint32_t node, mr_error *err)
 
 /* ---- records ---- */
 
-static int fill_default(const struct mr_json_field *f, const struct column *c, mr_error *err)
-{
-    char text[MR_JSON_PATH_TEXT];
-    size_t width = c->output.width;
-
-    if (!f->optional) {
-        return mr_error_set(err, MR_EINVAL, "%s is missing or null, and has no default",
-                            mr_json_path_text(f->path, text));
-    }
-    for (uint64_t k = 0; k < f->count; k++) {
-        memcpy(c->at + k * width, f->fallback.values + (f->fallback.count == 1 ? 0 : k) * width,
-               width);
-    }
-    return MR_OK;
-}
-
 static int decode_record(struct decoding *d, struct mr_string record, mr_error *err)
 {
     d->json = mr_json_begin(record.data != NULL ? record : (struct mr_string){(const void *)"", 0});
-    d->record++;
+    d->scope = ++d->scopes;
+    for (size_t i = 0; d->fields->open && i < d->fields->n; i++) {
+        mr_json_column_record(&d->columns[i]);
+    }
     enum mr_json_kind kind = mr_json_peek(&d->json);
     MR_TRY(kind == MR_JSON_OBJECT ? decode_object(d, 0, err) : mismatch(d, kind, "an object", err));
     MR_TRY(mr_json_finish(&d->json, err));
-    for (size_t i = 0; i < d->fields->n; i++) {
-        struct column *c = &d->columns[i];
+    return finish_scope(d, &d->fields->nodes[0], 0, err);
+}
 
-        MR_TRY(c->filled ? MR_OK : fill_default(&d->fields->fields[i], c, err));
-        c->filled = false;
-        c->at += d->fields->fields[i].count * c->output.width;
+static int decode_row(struct decoding *d, uint32_t row, mr_error *err)
+{
+    struct mr_tensor records = mr_input_row(&d->input, row);
+    char text[MR_JSON_PATH_TEXT];
+
+    for (uint64_t i = 0; i < records.count; i++) {
+        int rc = decode_record(d, mr_tensor_strings(&records)[i], err);
+
+        if (rc < 0 && records.rank > 0) {
+            mr_error_wrap(err, "record %llu of %llu", (unsigned long long)i,
+                          (unsigned long long)records.count);
+        }
+        MR_TRY(rc);
+    }
+    for (size_t i = 0; d->fields->open && i < d->fields->n; i++) {
+        MR_TRY_WRAP(mr_json_column_row(&d->columns[i], row, err), err, "%s",
+                    mr_json_path_text(d->fields->fields[i].path, text));
     }
     return MR_OK;
 }
@@ -292,68 +408,58 @@ static int decode_record(struct decoding *d, struct mr_string record, mr_error *
 static int decode_rows(struct decoding *d, uint32_t *bad_row, mr_error *err)
 {
     for (uint32_t r = 0; r < d->rows; r++) {
-        struct mr_tensor records = mr_input_row(&d->input, r);
-
         *bad_row = r;
-        for (uint64_t i = 0; i < records.count; i++) {
-            MR_TRY(decode_record(d, mr_tensor_strings(&records)[i], err));
-        }
+        MR_TRY(decode_row(d, r, err));
     }
     *bad_row = 0;
     return MR_OK;
 }
 
-static int allocate_var(struct decoding *d, const struct mr_json_field *f, struct mr_output *out,
-                        uint32_t *bad_row, mr_error *err)
+/* No rows: all columns are empty. */
+static int finish_empty(const struct mr_kernel_call *call, struct mr_owned_column *out, size_t nout,
+                        mr_error *err)
 {
-    size_t own = d->input.rank;
-    size_t rank = own + (size_t)f->rank;
-    MR_AUTO(mr_free) int64_t *dims = mr_reallocarray(NULL, d->rows * rank + 1, sizeof *dims);
+    for (size_t i = 0; i < nout; i++) {
+        struct mr_output empty = {0};
+        int rc = mr_output_empty(&empty, &call->out_specs[i], err);
 
-    MR_CHECK_ALLOC(dims, err);
-    for (uint32_t r = 0; r < d->rows; r++) {
-        memcpy(dims + r * rank, d->input.row_dims + r * own, own * sizeof *dims);
-        memcpy(dims + r * rank + own, f->dims, (size_t)f->rank * sizeof *dims);
+        rc = rc == MR_OK ? mr_output_finish(&empty, &out[i], err) : rc;
+        mr_output_drop(&empty);
+        MR_TRY(rc);
     }
-    return mr_output_var(out, f->dtype, d->rows, (int)rank, dims, bad_row, err);
+    return MR_OK;
 }
 
-static int allocate(struct decoding *d, const struct mr_kernel_call *call, size_t i,
-                    uint32_t *bad_row, mr_error *err)
+static int finish(struct decoding *d, struct mr_owned_column *out, uint32_t *bad_row, mr_error *err)
 {
-    const struct mr_json_field *f = &d->fields->fields[i];
-    struct mr_output *out = &d->columns[i].output;
-    int64_t dims[MR_RANK_MAX];
+    size_t lengths = d->fields->n;
+    int first = 0;
+    int last = 0;
 
-    MR_TRY(check_rank(f, d->input.rank, err));
-    if (d->rows == 0) {
-        MR_TRY(mr_output_empty(out, &call->out_specs[i], err));
-    } else if (d->input.fixed) {
-        memcpy(dims, d->input.dims, d->input.rank * sizeof *dims);
-        memcpy(dims + d->input.rank, f->dims, (size_t)f->rank * sizeof *dims);
-        MR_TRY(mr_output_fixed(out, f->dtype, d->rows, d->input.rank + f->rank, dims, err));
-    } else {
-        MR_TRY(allocate_var(d, f, out, bad_row, err));
+    for (size_t i = 0; i < d->fields->n; i++) {
+        struct mr_json_column *c = &d->columns[i];
+
+        MR_TRY(mr_json_column_finish(c, d->rows, &out[i], &out[lengths], bad_row, err));
+        lengths += (size_t)mr_json_length_axes(c->field, d->input.rank, &first, &last);
     }
-    d->columns[i].at = out->values;
     return MR_OK;
 }
 
 static int run(struct decoding *d, const struct mr_kernel_call *call, struct mr_owned_column *out,
-               uint32_t *bad_row, mr_error *err)
+               size_t nout, uint32_t *bad_row, mr_error *err)
 {
+    char text[MR_JSON_PATH_TEXT];
+
+    if (d->rows == 0) {
+        return finish_empty(call, out, nout, err);
+    }
     for (size_t i = 0; i < d->fields->n; i++) {
-        MR_TRY(allocate(d, call, i, bad_row, err));
+        MR_TRY_WRAP(mr_json_column_open(&d->columns[i], &d->fields->fields[i], &d->input, d->rows,
+                                        bad_row, err),
+                    err, "%s", mr_json_path_text(d->fields->fields[i].path, text));
     }
     MR_TRY(decode_rows(d, bad_row, err));
-    for (size_t i = 0; i < d->fields->n; i++) {
-        MR_TRY(mr_output_finish(&d->columns[i].output, &d->columns[i].made, err));
-    }
-    for (size_t i = 0; i < d->fields->n; i++) {
-        out[i] = d->columns[i].made;
-        d->columns[i].made = (struct mr_owned_column){0};
-    }
-    return MR_OK;
+    return finish(d, out, bad_row, err);
 }
 
 static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
@@ -366,13 +472,21 @@ static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct m
     MR_CHECK_MAGIC(d.fields, MR_JSON_FIELDS_MAGIC);
     *bad_row = 0;
     MR_TRY(mr_input_open(&in[0], rows, &d.input, err));
-    d.columns = mr_calloc(nout, sizeof *d.columns);
+    d.columns = mr_calloc(d.fields->n, sizeof *d.columns);
     d.seen = mr_calloc(d.fields->nodes_count, sizeof *d.seen);
-    int rc = d.columns == NULL || d.seen == NULL ? mr_error_nomem(err)
-                                                 : run(&d, call, out, bad_row, err);
-    for (size_t i = 0; d.columns != NULL && i < nout; i++) {
-        mr_output_drop(&d.columns[i].output);
-        mr_column_release(&d.columns[i].made);
+    MR_AUTO(mr_free) struct mr_owned_column *made = mr_calloc(nout, sizeof *made);
+    int rc = d.columns == NULL || d.seen == NULL || made == NULL
+                 ? mr_error_nomem(err)
+                 : run(&d, call, made, nout, bad_row, err);
+    for (size_t i = 0; d.columns != NULL && i < d.fields->n; i++) {
+        mr_json_column_drop(&d.columns[i]);
+    }
+    for (size_t i = 0; made != NULL && i < nout; i++) {
+        if (rc == MR_OK) {
+            out[i] = made[i];
+        } else {
+            mr_column_release(&made[i]);
+        }
     }
     mr_free(d.columns);
     mr_free(d.seen);
@@ -385,5 +499,6 @@ MR_DEFINE_KERNEL(decode_json, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FA
                  .eval = eval, .prepare = prepare, .release = mr_json_fields_free,
                  .attr_table = {{"names", MR_ATTR_STRINGS, false},
                                 {"dtypes", MR_ATTR_INTS, false},
+                                {"ragged", MR_ATTR_INTS, true},
                                 {"shape#", MR_ATTR_SHAPE, true},
                                 {"default#", MR_ATTR_BLOCK, true}});

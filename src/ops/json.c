@@ -128,7 +128,11 @@ int mr_json_number(struct mr_json *j, struct mr_string *ret, mr_error *err)
     const unsigned char *begin = j->at;
 
     j->at += *j->at == '-';
-    if (take_word(j, "Infinity") || (j->at == begin && take_word(j, "NaN"))) {
+    if (take_word(j, "Infinity")) {
+        *ret = (struct mr_string){begin, (size_t)(j->at - begin) - strlen("inity")};
+        return MR_OK;
+    }
+    if (j->at == begin && take_word(j, "NaN")) {
         *ret = (struct mr_string){begin, (size_t)(j->at - begin)};
         return MR_OK;
     }

@@ -25,6 +25,7 @@ void mr_json_fields_free(void *state)
     mr_free(fields->bytes);
     mr_free(fields->nodes);
     mr_free(fields->order);
+    mr_free(fields->leaves);
     mr_free(fields);
 }
 
@@ -35,29 +36,93 @@ const char *mr_json_path_text(struct mr_string path, char buf[MR_JSON_PATH_TEXT]
     return buf;
 }
 
+/* "[]" is at @p. */
+static bool is_list(const unsigned char *p, const unsigned char *end)
+{
+    return end - p >= 2 && p[0] == '[' && p[1] == ']';
+}
+
 /* ---- one field ---- */
 
-static int read_shape(struct mr_json_field *f, const struct mr_attr *shape, mr_error *err)
+/* What the axes say together; @ragged is as the attribute has it. */
+static int read_axes(struct mr_json_field *f, int64_t ragged, mr_error *err)
 {
-    f->count = 1;
-    if (shape == NULL) {
-        return MR_OK;
-    }
-    if (shape->count < 0) {
-        return mr_error_set(err, MR_EINVAL, "its shape has an unknown rank");
-    }
-    f->rank = shape->count;
+    uint64_t count = 1;
+
     for (int d = 0; d < f->rank; d++) {
-        f->dims[d] = shape->ints[d];
         if (f->dims[d] < 0) {
-            return mr_error_set(err, MR_EINVAL, "dim %d of its shape is unknown", d);
+            f->last = d;
+            f->open = true;
+            f->own_open = f->own_open || d >= f->lists;
+        } else if (f->dims[d] > 0 && (__builtin_mul_overflow(count, (uint64_t)f->dims[d], &count) ||
+                                      count > MR_ELEMENT_BYTES_MAX / mr_value_width(f->dtype))) {
+            return mr_error_set(err, MR_EINVAL, "its shape is above the limit");
         }
     }
-    if (!mr_shape_count(f->rank, f->dims, &f->count) ||
-        f->count > MR_ELEMENT_BYTES_MAX / mr_value_width(f->dtype)) {
-        return mr_error_set(err, MR_EINVAL, "its shape is above the limit");
+    if (ragged < MR_MAX(f->lists - 1, 0) || ragged > MR_MAX(f->rank - 1, 0)) {
+        return mr_error_set(err, MR_EINVAL, "%lld of its %d axes are ragged", (long long)ragged,
+                            f->rank);
+    }
+    f->ragged = (int)ragged;
+    f->open = f->open || ragged > 0;
+    f->last = MR_MAX(f->last, f->ragged);
+    if (!f->own_open) {
+        (void)mr_shape_count(f->rank - f->lists, f->dims + f->lists, &f->own_count);
     }
     return MR_OK;
+}
+
+/* How many lists the path leads through: "[]" behind names. */
+static int count_lists(struct mr_string path)
+{
+    int lists = 0;
+
+    for (size_t i = 0; i < path.size; i++) {
+        if (path.data[i] == '\\') {
+            i++;
+        } else if (is_list(path.data + i, path.data + path.size)) {
+            lists++;
+        }
+    }
+    return lists;
+}
+
+static int read_shape(struct mr_json_field *f, const struct mr_attr *shape, int64_t ragged,
+                      mr_error *err)
+{
+    if (shape != NULL && shape->count < 0) {
+        return mr_error_set(err, MR_EINVAL, "its shape has an unknown rank");
+    }
+    f->rank = shape == NULL ? 0 : shape->count;
+    for (int d = 0; d < f->rank; d++) {
+        f->dims[d] = shape->ints[d] < 0 ? MR_DIM_UNKNOWN : shape->ints[d];
+    }
+    f->lists = count_lists(f->path);
+    for (int d = 0; d < f->lists; d++) {
+        if (d >= f->rank || f->dims[d] >= 0) {
+            return mr_error_set(err, MR_EINVAL, "its shape lacks an axis for each []");
+        }
+    }
+    return read_axes(f, ragged, err);
+}
+
+/* A default that has one length of many is a tensor of the field's own shape. */
+static int check_open_default(const struct mr_json_field *f, mr_error *err)
+{
+    int rank = f->rank - f->lists;
+    bool fits = f->fallback.rank == rank;
+    char given[MR_SHAPE_TEXT];
+    char own[MR_SHAPE_TEXT];
+
+    for (int d = 0; fits && d < rank; d++) {
+        int64_t dim = f->dims[f->lists + d];
+
+        fits = dim < 0 || dim == f->fallback.dims[d];
+    }
+    return fits ? MR_OK
+                : mr_error_set(err, MR_EINVAL, "its default has the shape %s, not %s",
+                               mr_shape_text(f->fallback.rank, f->fallback.dims, given),
+                               mr_shape_text(rank, f->dims + f->lists, own));
 }
 
 static int read_default(struct mr_json_field *f, const struct mr_attr *given, mr_error *err)
@@ -74,9 +139,13 @@ static int read_default(struct mr_json_field *f, const struct mr_attr *given, mr
     f->given = mr_block_owned_column(given->block, 0);
     MR_TRY(mr_input_open(&(struct mr_kernel_in){&f->given, true}, 1, &f->fallback, err));
     f->optional = true;
-    if (f->fallback.count != 1 && f->fallback.count != f->count) {
+    if (f->own_open) {
+        return check_open_default(f, err);
+    }
+    if (f->fallback.count != 1 && f->fallback.count != f->own_count) {
         return mr_error_set(err, MR_EINVAL, "its default has %llu values, not %llu",
-                            (unsigned long long)f->fallback.count, (unsigned long long)f->count);
+                            (unsigned long long)f->fallback.count,
+                            (unsigned long long)f->own_count);
     }
     return MR_OK;
 }
@@ -84,6 +153,7 @@ static int read_default(struct mr_json_field *f, const struct mr_attr *given, mr
 static int read_field(struct mr_json_field *f, size_t i, struct mr_attrs attrs, mr_error *err)
 {
     int64_t dtype = mr_attr_get(attrs, "dtypes")->ints[i];
+    const struct mr_attr *ragged = mr_attr_get(attrs, "ragged");
     char name[32];
 
     if (dtype < 0 || dtype >= MR_DTYPE_COUNT || (SET_VALUES & MR_SET(dtype)) == 0) {
@@ -92,7 +162,7 @@ static int read_field(struct mr_json_field *f, size_t i, struct mr_attrs attrs, 
     }
     f->dtype = (uint8_t)dtype;
     (void)snprintf(name, sizeof name, "shape%zu", i);
-    MR_TRY(read_shape(f, mr_attr_get(attrs, name), err));
+    MR_TRY(read_shape(f, mr_attr_get(attrs, name), ragged == NULL ? 0 : ragged->ints[i], err));
     (void)snprintf(name, sizeof name, "default%zu", i);
     return read_default(f, mr_attr_get(attrs, name), err);
 }
@@ -135,11 +205,11 @@ uint32_t mr_json_fields_find(const struct mr_json_fields *fields, uint32_t paren
 }
 
 /* The node @name within @parent, made if there is none. */
-static int enter_node(struct mr_json_fields *fields, uint32_t parent, struct mr_string name,
-                      struct mr_string path, uint32_t *ret, mr_error *err)
+static int enter_node(struct mr_json_fields *fields, uint32_t parent,
+                      const struct mr_json_node *made, uint32_t *ret, mr_error *err)
 {
     for (uint32_t i = 1; i < fields->nodes_count; i++) {
-        if (compare(&fields->nodes[i], parent, name) == 0) {
+        if (compare(&fields->nodes[i], parent, made->name) == 0) {
             *ret = i;
             return MR_OK;
         }
@@ -148,25 +218,41 @@ static int enter_node(struct mr_json_fields *fields, uint32_t parent, struct mr_
         return mr_error_set(err, MR_EINVAL, "there are more than %d names", NODES_MAX);
     }
     *ret = fields->nodes_count++;
-    fields->nodes[*ret] = (struct mr_json_node){parent, -1, name, path};
+    fields->nodes[*ret] = *made;
     return MR_OK;
 }
 
-/* The name at @p, up to a dot or the end, without its backslashes to @to. */
+/* The name at @p, up to a dot or the end, without its backslashes to @to, and the brackets behind
+ * it. */
 static int take_name(const unsigned char **p, const unsigned char *end, unsigned char *to,
-                     struct mr_string *ret, mr_error *err)
+                     struct mr_json_node *ret, mr_error *err)
 {
-    *ret = (struct mr_string){to, 0};
-    for (; *p < end && **p != '.'; (*p)++) {
+    ret->name = (struct mr_string){to, 0};
+    for (; *p < end && **p != '.' && !is_list(*p, end); (*p)++) {
         if (**p == '\\') {
             (*p)++;
-            if (*p == end || (**p != '\\' && **p != '.')) {
+            if (*p == end || (**p != '\\' && **p != '.' && **p != '[')) {
                 return mr_error_set(err, MR_EINVAL,
-                                    "a backslash stands before a dot or a backslash");
+                                    "a backslash stands before a dot, a bracket or a backslash");
             }
         }
-        to[ret->size++] = **p;
+        to[ret->name.size++] = **p;
     }
+    for (; is_list(*p, end); *p += 2) {
+        ret->lists++;
+    }
+    if (*p < end && **p != '.') {
+        return mr_error_set(err, MR_EINVAL, "[] stands behind a name");
+    }
+    return MR_OK;
+}
+
+static int finish_path(struct mr_json_node *leaf, size_t field, mr_error *err)
+{
+    if (leaf->field >= 0) {
+        return mr_error_set(err, MR_EINVAL, "named twice");
+    }
+    leaf->field = (int32_t)field;
     return MR_OK;
 }
 
@@ -176,24 +262,27 @@ static int enter_path(struct mr_json_fields *fields, size_t field, unsigned char
     struct mr_string path = fields->fields[field].path;
     const unsigned char *p = path.data;
     const unsigned char *end = p + path.size;
-    uint32_t node = 0;
+    uint32_t number = 0;
 
     for (unsigned depth = 0;; depth++) {
-        struct mr_string name;
+        const struct mr_json_node *up = &fields->nodes[number];
+        struct mr_json_node made = {.parent = number, .field = -1, .axis = up->axis + up->lists};
 
         if (depth == MR_JSON_DEPTH_MAX) {
             return mr_error_set(err, MR_EINVAL, "more than %d names deep", MR_JSON_DEPTH_MAX);
         }
-        MR_TRY(take_name(&p, end, *to, &name, err));
-        *to += name.size;
-        MR_TRY(enter_node(fields, node, name,
-                          (struct mr_string){path.data, (size_t)(p - path.data)}, &node, err));
-        if (fields->nodes[node].field >= 0) {
-            return mr_error_set(err, MR_EINVAL, p == end ? "named twice" : "is in a value");
-        }
+        MR_TRY(take_name(&p, end, *to, &made, err));
+        *to += made.name.size;
+        made.path = (struct mr_string){path.data, (size_t)(p - path.data)};
+        MR_TRY(enter_node(fields, number, &made, &number, err));
         if (p == end) {
-            fields->nodes[node].field = (int32_t)field;
-            return MR_OK;
+            return finish_path(&fields->nodes[number], field, err);
+        }
+        if (fields->nodes[number].field >= 0) {
+            return mr_error_set(err, MR_EINVAL, "is in a value");
+        }
+        if (fields->nodes[number].lists != made.lists) {
+            return mr_error_set(err, MR_EINVAL, "is in a list by one name, and not by another");
         }
         p++;
     }
@@ -214,6 +303,28 @@ static int check_leaves(const struct mr_json_fields *fields, mr_error *err)
     return MR_OK;
 }
 
+/* Which fields each node has: a node comes behind the one that it lies in. */
+static void gather_leaves(struct mr_json_fields *fields, uint32_t *cursors)
+{
+    struct mr_json_node *nodes = fields->nodes;
+
+    for (uint32_t i = fields->nodes_count - 1; i > 0; i--) {
+        nodes[i].leaves += nodes[i].field >= 0;
+        nodes[nodes[i].parent].leaves += nodes[i].leaves;
+    }
+    cursors[0] = 0;
+    for (uint32_t i = 1; i < fields->nodes_count; i++) {
+        uint32_t *from = &cursors[nodes[i].parent];
+
+        nodes[i].first = *from;
+        cursors[i] = *from;
+        *from += nodes[i].leaves;
+        if (nodes[i].field >= 0) {
+            fields->leaves[nodes[i].first] = (uint32_t)nodes[i].field;
+        }
+    }
+}
+
 static int enter_paths(struct mr_json_fields *fields, mr_error *err)
 {
     size_t size = 0;
@@ -228,7 +339,9 @@ static int enter_paths(struct mr_json_fields *fields, mr_error *err)
     fields->order = mr_reallocarray(NULL, nodes, sizeof *fields->order);
     MR_CHECK_ALLOC(fields->bytes, err);
     MR_CHECK_ALLOC(fields->nodes, err);
+    fields->leaves = mr_reallocarray(NULL, fields->n, sizeof *fields->leaves);
     MR_CHECK_ALLOC(fields->order, err);
+    MR_CHECK_ALLOC(fields->leaves, err);
     fields->nodes[0] = (struct mr_json_node){.field = -1};
     fields->nodes_count = 1;
     unsigned char *to = fields->bytes;
@@ -239,6 +352,7 @@ static int enter_paths(struct mr_json_fields *fields, mr_error *err)
                     mr_json_path_text(fields->fields[i].path, text));
     }
     MR_TRY(check_leaves(fields, err));
+    gather_leaves(fields, fields->order /* as room, before it is filled */);
     for (uint32_t i = 1; i < fields->nodes_count; i++) {
         fields->order[i - 1] = i;
     }
@@ -249,9 +363,10 @@ static int enter_paths(struct mr_json_fields *fields, mr_error *err)
 
 /* ---- all ---- */
 
-static int check_lists(const struct mr_attr *names, const struct mr_attr *dtypes, size_t *n,
-                       mr_error *err)
+static int check_lists(struct mr_attrs attrs, const struct mr_attr *names, size_t *n, mr_error *err)
 {
+    const struct mr_attr *dtypes = mr_attr_get(attrs, "dtypes");
+    const struct mr_attr *ragged = mr_attr_get(attrs, "ragged");
     const struct mr_column *c = NULL;
 
     if (names->block != NULL && mr_block_column_count(names->block) == 1) {
@@ -267,6 +382,9 @@ static int check_lists(const struct mr_attr *names, const struct mr_attr *dtypes
     if ((size_t)dtypes->count != *n) {
         return mr_error_set(err, MR_EINVAL, "%zu names and %d dtypes", *n, dtypes->count);
     }
+    if (ragged != NULL && (size_t)ragged->count != *n) {
+        return mr_error_set(err, MR_EINVAL, "%zu names and %d ragged ranks", *n, ragged->count);
+    }
     return MR_OK;
 }
 
@@ -275,7 +393,7 @@ int mr_json_fields_new(struct mr_attrs attrs, struct mr_json_fields **ret, mr_er
     const struct mr_attr *names = mr_attr_get(attrs, "names");
     size_t n = 0;
 
-    MR_TRY(check_lists(names, mr_attr_get(attrs, "dtypes"), &n, err));
+    MR_TRY(check_lists(attrs, names, &n, err));
     MR_AUTO(mr_json_fields_free)
     struct mr_json_fields *fields = mr_calloc(1, sizeof *fields + n * sizeof fields->fields[0]);
     MR_CHECK_ALLOC(fields, err);
@@ -289,6 +407,7 @@ int mr_json_fields_new(struct mr_attrs attrs, struct mr_json_fields **ret, mr_er
 
         f->path = (struct mr_string){data + c->offsets[i], c->offsets[i + 1] - c->offsets[i]};
         MR_TRY_WRAP(read_field(f, i, attrs, err), err, "%s", mr_json_path_text(f->path, text));
+        fields->open = fields->open || f->open;
     }
     MR_TRY(enter_paths(fields, err));
     *ret = MR_TAKE(fields);

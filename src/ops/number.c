@@ -4,6 +4,7 @@
 #include "ops/locale.h"
 
 #include <stdlib.h>
+#include <strings.h>
 
 struct mr_string mr_strip(struct mr_string s)
 {
@@ -24,7 +25,7 @@ bool mr_number_i64(struct mr_string s, int64_t *ret)
 
     s = mr_strip(s);
     bool negative = s.size > 0 && s.data[0] == '-';
-    i += s.size > 0 && (s.data[0] == '-' || s.data[0] == '+');
+    i += negative;
     if (i == s.size) {
         return false;
     }
@@ -138,10 +139,36 @@ static bool quick_f64(struct mr_string s, double *ret)
     return true;
 }
 
+static bool only_has(struct mr_string s, const char *bytes)
+{
+    for (size_t i = 0; i < s.size; i++) {
+        if (s.data[i] == '\0' || strchr(bytes, s.data[i]) == NULL) {
+            return false;
+        }
+    }
+    return s.size > 0;
+}
+
+/* It may be a number: the C library reads more than decimal ones, hexadecimal ints, inf and nan. */
+static bool may_be_number(struct mr_string s)
+{
+    bool is_signed = s.size > 0 && (s.data[0] == '-' || s.data[0] == '+');
+    struct mr_string bare = {s.data + is_signed, s.size - is_signed};
+
+    if (bare.size > 2 && bare.data[0] == '0' && (bare.data[1] == 'x' || bare.data[1] == 'X')) {
+        bare.data += 2;
+        bare.size -= 2;
+        return only_has(bare, "0123456789abcdefABCDEF");
+    }
+    return only_has(bare, "0123456789.eE+-") ||
+           (bare.size == 3 && (strncasecmp((const char *)bare.data, "inf", 3) == 0 ||
+                               strncasecmp((const char *)bare.data, "nan", 3) == 0));
+}
+
 /* A text that ends with a NUL; false: it is none. */
 static bool copy(struct mr_string s, char text[MR_NUMBER_BYTES_MAX])
 {
-    if (s.size == 0 || s.size >= MR_NUMBER_BYTES_MAX || memchr(s.data, '\0', s.size) != NULL) {
+    if (s.size >= MR_NUMBER_BYTES_MAX || !may_be_number(s)) {
         return false;
     }
     memcpy(text, s.data, s.size);

@@ -1,6 +1,8 @@
 /*
- * Numbers in text: blanks around them do not count, and the locale of the process has no say. A
- * fast way for what is short, exact in both; what it cannot do is done by the C library. Pure.
+ * Numbers in text, as TensorFlow reads them: ints with a '-' at most; floats in decimal, hexadecimal
+ * ints, inf and nan in any case. Blanks around them do not count, and the locale of the process has
+ * no say. A fast way for what is short, exact in both; what it cannot do is done by the C library.
+ * Pure.
  */
 #pragma once
 

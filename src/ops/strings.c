@@ -144,38 +144,86 @@ MR_UNARY_BODY(struct mr_string, struct mr_string, struct mr_string, MR_AS_IT_IS,
 
 /* ---- decode_raw ---- */
 
+#define SET_RAW (MR_SET_NUMBERS | MR_SET_COMPLEX | MR_SET(MR_BOOL))
+
+/* @bytes: to how many every string is cut or filled up with zeros. */
+static int check_length(int64_t bytes, unsigned dtype, mr_error *err)
+{
+    int64_t width = (int64_t)mr_dtype_size((mr_dtype)dtype);
+
+    return bytes > 0 && bytes % width == 0
+               ? MR_OK
+               : mr_error_set(err, MR_EINVAL,
+                              "fixed_length is %lld, it must be above 0, and a multiple of the "
+                              "%lld bytes of %s",
+                              (long long)bytes, (long long)width, mr_dtype_name((mr_dtype)dtype));
+}
+
 static int infer_raw(struct mr_kernel_infer *it, mr_error *err)
 {
     mr_dtype dtype = mr_attr_dtype(it->attrs, "dtype", MR_DTYPE_NONE);
+    const struct mr_attr *length = mr_attr_get(it->attrs, "fixed_length");
+    int64_t dim = MR_DIM_UNKNOWN;
 
-    if ((MR_SET(dtype) & (MR_SET_NUMBERS | MR_SET(MR_BOOL))) == 0) {
+    MR_TRY(mr_infer_dtype(it->in, 0, MR_SET(MR_STRING), err));
+    if ((MR_SET(dtype) & SET_RAW) == 0) {
         return mr_error_set(err, MR_EINVAL, "dtype %s", mr_dtype_name(dtype));
     }
     if (it->in[0].rank < 0 || it->in[0].rank == MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "wants a rank of 0 to %d", MR_RANK_MAX - 1);
     }
-    it->out->dims[it->out->rank++] = MR_DIM_UNKNOWN;
+    if (length != NULL && it->nin == 2) {
+        return mr_error_set(err, MR_EINVAL,
+                            "wants fixed_length as an attribute or as an input, not as both");
+    }
+    if (it->nin == 2) {
+        MR_TRY(mr_infer_dtype(it->in, 1, MR_SET_INDEX, err));
+        MR_TRY(mr_infer_rank(it->in, 1, 0, err));
+    }
+    if (length != NULL) {
+        MR_TRY(check_length(length->i, dtype, err));
+        dim = length->i / (int64_t)mr_dtype_size(dtype);
+    }
+    it->out->dims[it->out->rank++] = dim;
     it->out->dtype = (uint8_t)dtype;
     return MR_OK;
 }
 
-static int dims_raw(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
+/* How many bytes all strings have, without a fixed_length. */
+static int common_length(const struct mr_tensor *in, unsigned dtype, size_t *ret, mr_error *err)
 {
-    const struct mr_string *strings = mr_tensor_strings(&row->in[0]);
-    size_t width = mr_dtype_size((mr_dtype)spec->dtype);
-    size_t size = row->in[0].count == 0 ? 0 : strings[0].size;
+    const struct mr_string *strings = mr_tensor_strings(in);
+    size_t size = in->count == 0 ? 0 : strings[0].size;
 
-    for (uint64_t i = 1; i < row->in[0].count; i++) {
+    for (uint64_t i = 1; i < in->count; i++) {
         if (strings[i].size != size) {
             return mr_error_set(err, MR_EINVAL, "strings of %zu and %zu bytes in one tensor", size,
                                 strings[i].size);
         }
     }
-    if (size % width != 0) {
+    if (size % mr_dtype_size((mr_dtype)dtype) != 0) {
         return mr_error_set(err, MR_EINVAL, "%zu bytes are not a whole number of %s", size,
-                            mr_dtype_name((mr_dtype)spec->dtype));
+                            mr_dtype_name((mr_dtype)dtype));
     }
-    spec->dims[spec->rank - 1] = (int64_t)(size / width);
+    *ret = size;
+    return MR_OK;
+}
+
+static int dims_raw(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
+{
+    int64_t *dim = &spec->dims[spec->rank - 1];
+    size_t width = mr_dtype_size((mr_dtype)spec->dtype);
+    size_t size = 0;
+
+    if (row->nin == 2) {
+        int64_t bytes = mr_tensor_index(&row->in[1], 0);
+
+        MR_TRY(check_length(bytes, spec->dtype, err));
+        *dim = bytes / (int64_t)width;
+    } else if (mr_attr_get(row->attrs, "fixed_length") == NULL) {
+        MR_TRY(common_length(&row->in[0], spec->dtype, &size, err));
+        *dim = (int64_t)(size / width);
+    }
     return MR_OK;
 }
 
@@ -195,15 +243,23 @@ static int fill_raw(const struct mr_row *row, struct mr_result *out, mr_error *e
 {
     const struct mr_string *strings = mr_tensor_strings(&row->in[0]);
     unsigned char *at = out->values;
+    size_t size = (size_t)out->dims[out->rank - 1] * out->width; /* of each */
 
-    for (uint64_t i = 0; i < row->in[0].count; i++) {
-        if (strings[i].size > 0) {
-            memcpy(at, strings[i].data, strings[i].size);
-            at += strings[i].size;
+    (void)err;
+    for (uint64_t i = 0; i < row->in[0].count; i++, at += size) {
+        size_t n = MR_MIN(size, strings[i].size);
+
+        if (n > 0) {
+            memcpy(at, strings[i].data, n);
+        }
+        if (size > n) {
+            memset(at + n, 0, size - n);
         }
     }
     if (!mr_attr_bool(row->attrs, "little_endian", true)) {
-        swap_bytes(out->values, out->count, out->width);
+        uint64_t parts = (MR_SET(out->dtype) & MR_SET_COMPLEX) != 0 ? 2 : 1;
+
+        swap_bytes(out->values, out->count * parts, out->width / parts);
     }
     for (uint64_t i = 0; out->dtype == MR_BOOL && i < out->count; i++) {
         out->values[i] = out->values[i] != 0; /* a bool is 0 or 1, whatever the bytes were */
@@ -217,7 +273,8 @@ MR_ELEMENTWISE(string_to_number, 1, MR_KERNEL_MAY_FAIL, MR_SET(MR_STRING), .infe
                .loop = number_loop, .attr_table = {{"dtype", MR_ATTR_DTYPE, true}});
 MR_ELEMENTWISE(string_to_number_or, 2, 0, 0, .infer = infer_number_or, .loop = number_or_loop);
 MR_LOOPS_KERNEL(string_strip, 1, 0, MR_SET(MR_STRING), [MR_STRING] = string_strip_string);
-MR_ROWS_KERNEL(decode_raw, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL, .infer = infer_raw,
+MR_ROWS_KERNEL(decode_raw, 1, 2, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_raw,
                .dims = dims_raw, .fill = fill_raw,
                .attr_table = {{"dtype", MR_ATTR_DTYPE, false},
-                              {"little_endian", MR_ATTR_BOOL, true}});
+                              {"little_endian", MR_ATTR_BOOL, true},
+                              {"fixed_length", MR_ATTR_INT, true}});

@@ -5,6 +5,8 @@ Pipelines that run here, in the C engine: sources, transformations, structures, 
 import pathlib
 import collections
 import dataclasses
+import datetime
+import decimal
 import multiprocessing
 import pickle
 import typing
@@ -511,6 +513,13 @@ def test_a_trace_that_is_cut_off_leaves_nothing_behind():
 # ---- tables in memory ----
 
 
+class NAType:
+    """As pandas has it, for what is missing."""
+
+    def __repr__(self):
+        return "<NA>"
+
+
 @pytest.mark.parametrize(
     "column,text",
     [
@@ -518,8 +527,15 @@ def test_a_trace_that_is_cut_off_leaves_nothing_behind():
         (np.array([1, 2], "timedelta64[s]"), r"timedelta64\[s\]"),
         (np.array(["a", None], object), "value 1 is None.*[Ff]ill"),
         (np.array(["a", float("nan")], object), "value 1 is nan"),
-        (np.array([1, 2], object), "not of int"),
+        (np.array([1, 2], object), r"value 0 is 1, which is no string: give numbers, x.astype"),
+        (np.array([True, None], object), "value 1 is None, .* missing"),
+        (np.array(["a", NAType()], object), "value 1 is <NA>, .* missing.*fillna"),
+        (np.array([datetime.datetime(2020, 1, 1)] * 2, object), "no dates and times: .*astype"),
+        (np.array([1, 2], [("x", "i4"), ("y", "f4")]), "tensors have no fields: give a dict"),
         ([1, None], "holds None"),
+        ([1, NAType()], "holds <NA>"),
+        ([datetime.date(2020, 1, 1)] * 2, r"datetime.date\(2020, 1, 1\) is no number: .* text"),
+        ([decimal.Decimal("1.5")] * 2, r"Decimal\('1.5'\) is no number: give numbers"),
         (["a", None], "value 1 is None"),
         (np.ma.array([1, 2], mask=[False, True]), "masked"),
         ([object()] * 2, "cannot make a tensor of list"),
@@ -531,6 +547,17 @@ def test_a_column_that_is_no_tensor_is_named(column, text):
             make({"t": {"n": [1, 2], "when": column}})
     with pytest.raises(TypeError, match=r"component \[1\]\['x'\]"):
         Dataset.from_tensors((1, {"x": None}))
+
+
+def test_an_element_of_a_list_that_is_no_tensor_is_named():
+    for value, text in (
+        (None, r"it is component \['t'\]\['x'\]"),
+        (datetime.date(2020, 1, 1), "no dates"),
+    ):
+        with pytest.raises(TypeError, match=f"from_list: element 1: .*{text}"):
+            mr.experimental.from_list([{"t": {"x": 1}}, {"t": {"x": value}}])
+    with pytest.raises(TypeError, match=r"element 0: component \['x'\]: .*datetime64"):
+        mr.experimental.from_list([{"x": np.datetime64("2020-01-01")}])
 
 
 def test_columns_of_strings():

@@ -67,7 +67,6 @@ def test_dtypes():
         lambda: mr.as_string([1j]),
         lambda: mr.unique([1j]),
         lambda: mr.add(np.complex64([1]), np.complex128([1])),
-        lambda: mr.io.decode_raw(["12345678"], mr.complex64),
     ):
         with pytest.raises(mr.errors.InvalidArgumentError, match="complex"):
             refused()

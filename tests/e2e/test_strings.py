@@ -195,6 +195,36 @@ def test_format(value, options, want):
     assert mr.strings.format("x {} y", [value], **options).decode() == f"x {want} y"
 
 
+@pytest.mark.parametrize(
+    "value, options, want",
+    [
+        ([["a", "it's"], [], ["\\"]], {}, r"[['a', 'it\'s'], [], ['\\']]"),
+        ([[1, 2, 3, 4, 5], [6]], {"summarize": 2}, "[[1, 2, ..., 4, 5], [6]]"),
+        ([[1, 2, 3, 4], [6]], {"summarize": 2}, "[[1, 2, 3, 4], [6]]"),
+        ([[0.5], [1], [2]], {"summarize": 1}, "[[0.500000], ..., [2.000000]]"),
+        ([[[1], [2], [3]], [[3]], [[4]]], {"summarize": 1}, "[[[1], ..., [3]], ..., [[4]]]"),
+        ([[i] for i in range(9)], {"summarize": None}, str([[i] for i in range(9)])),
+        ([[True], []], {}, "[[true], []]"),
+    ],
+)
+def test_format_of_ragged_tensors(value, options, want):
+    ragged = mr.ragged.constant(value)
+    assert mr.strings.format("x {} y", ragged, **options).decode() == f"x {want} y"
+    both = mr.strings.format("{}: {}", [3, ragged], **options).decode()
+    assert both == f"3: {want}"
+    ds = mr.Dataset.from_tensors(ragged).map(lambda x: mr.strings.format("{}", x, **options))
+    assert [x.decode() for x in ds] == [want]
+
+
+def test_format_of_ragged_tensors_with_dense_values():
+    whole = mr.RaggedTensor.from_row_splits(np.arange(8).reshape(4, 2), [0, 3, 3, 4])
+    assert mr.strings.format("{}", whole) == b"[[[0, 1], [2, 3], [4, 5]], [], [[6, 7]]]"
+    assert mr.strings.format("{}", whole[:0]) == b"[]"
+    for summarize in (0, -2):
+        with pytest.raises(ValueError, match="summarize is -1 or at least 1"):
+            mr.strings.format("{}", whole, summarize=summarize)
+
+
 def test_format_wants_as_many_tensors():
     assert mr.strings.format("%t%t", [1, 2], placeholder="%t") == b"12"
     assert mr.strings.format("none", []) == b"none"
@@ -220,8 +250,36 @@ def test_reduce_join_of_ragged_rows():
     assert rows(join(data, axis=-1, keepdims=True)) == [[b"abc"], [b"cde"], [b""]]
     assert rows(join(data, axis=0, separator="-")) == [b"ab-c", b"c-d", b"e"]
     assert join(data) == b"abccde"
-    with pytest.raises(mr.errors.UnimplementedError, match="one axis"):
-        join(data, axis=[0, 1])
+    assert (
+        join(data, axis=[0, 1], separator="-") == b"ab-c-c-d-e-"
+    )  # the rows first, whatever the order
+    assert join(data, axis=[1, 0], separator="-") == b"ab-c-c-d-e-"
+    assert rows(join(data, axis=[])) == rows(data)
+    assert rows(join(data[:0], axis=0)) == [] and join(data[:0], axis=[0, 1]) == b""
+    with pytest.raises(mr.errors.InvalidArgumentError, match="axis 2 of a tensor of rank 2"):
+        join(data, axis=2)
+
+
+@pytest.mark.parametrize(
+    "axis, want",
+    [
+        (0, [[b"a.c.d", b"b"], [b"e"]]),
+        (1, [[b"a", b"b"], [b"c"], [b"d.e"]]),
+        (2, [[b"a.b", b""], [b"c"], [b"d", b"e"]]),
+        (-1, [[b"a.b", b""], [b"c"], [b"d", b"e"]]),
+        ([0, 1], [b"a.c.d.e", b"b"]),
+        ([1, 2], [b"a.b.", b"c", b"d.e"]),
+        ([-1, 0], [b"a.b.c.d", b"e"]),
+        ([0, 1, 2], b"a.b..c.d.e"),
+    ],
+)
+def test_reduce_join_over_axes_of_ragged_tensors(axis, want):
+    data = mr.ragged.constant([[["a", "b"], []], [["c"]], [["d"], ["e"]]])
+    got = mr.strings.reduce_join(data, axis, separator=".")
+    assert rows(got) == want if not isinstance(got, bytes) else got == want
+    ds = mr.Dataset.from_tensors(data).map(lambda x: mr.strings.reduce_join(x, axis, separator="."))
+    (traced,) = ds
+    assert rows(traced) == want if not isinstance(traced, bytes) else traced == want
 
 
 def test_hash_buckets_are_tensorflows():

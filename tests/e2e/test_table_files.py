@@ -1,5 +1,6 @@
 """Files of tables: what pyarrow wrote (tests/support/tables), row by row."""
 
+import datetime
 import json
 import os
 import pathlib
@@ -157,6 +158,9 @@ def test_arguments():
         Parquet(path, defaults={"nix": 1})
     with pytest.raises(ValueError, match="is a scalar"):
         Parquet(path, defaults={"name": ["a"]})
+    for wrong in (None, np.datetime64("2020-01-01"), datetime.date(2020, 1, 1), 1.5):
+        with pytest.raises(TypeError, match="the default of column 'name': "):
+            Parquet(path, defaults={"name": wrong})
     with pytest.raises(ValueError, match="filenames is empty"):
         Parquet([])
     with pytest.raises(mr.errors.NotFoundError, match="nowhere.parquet"):

@@ -315,3 +315,115 @@ def test_bad_tables(table, tmp_path):
         make(str(tmp_path / "t*.csv"), 4)
     with pytest.raises(mr.errors.InvalidArgumentError, match="nosuch"):
         make(str(tmp_path / "nosuch*.csv"), 4)
+
+
+# ---- where TensorFlow draws the line ----
+
+
+@pytest.mark.parametrize(
+    "record, want",
+    [
+        ("", "0 fields, there must be 1"),
+        ("\n\r", "0 fields, there must be 1"),
+        ("\r\na", [b"a"]),
+        ('\n"a\nb"', [b"a\nb"]),
+        ("a\n", "field 1 has an end of line in it"),
+    ],
+)
+def test_ends_of_lines_in_front_of_fields(record, want):
+    if isinstance(want, list):
+        assert mr.io.decode_csv(record, [["d"]]) == want
+    else:
+        with pytest.raises(mr.errors.InvalidArgumentError, match=want):
+            mr.io.decode_csv(record, [["d"]])
+
+
+def test_an_end_of_line_behind_the_last_delimiter_is_no_field():
+    assert mr.io.decode_csv("1,\r", [[0]]) == [1]
+    assert mr.io.decode_csv("1,", [[0], [2]]) == [1, 2]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="1 fields, there must be 2"):
+        mr.io.decode_csv("1,\r", [[0], [0]])
+
+
+def csv_rows(tmp_path, text, *arguments, **options):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(text.encode())
+    ds = mr.experimental.CsvDataset(str(path), *arguments, **options)
+    found = []
+    try:
+        for row in ds:
+            found.append([x if isinstance(x, bytes) else x.item() for x in row])
+    except mr.errors.InvalidArgumentError as error:
+        found.append(str(error).split(": ", 2)[-1])
+    return found
+
+
+def test_an_empty_line_is_a_record_with_one_field(tmp_path):
+    assert csv_rows(tmp_path, "\n5\n\n", [[7]]) == [[7], [5], [7]]
+    assert "1 fields, there must be 2" in csv_rows(tmp_path, "\n", [[7], [8]])[0]
+    assert csv_rows(tmp_path, "", [[7]], header=True) == []
+
+
+def test_all_of_a_record_is_checked_whatever_is_selected(tmp_path):
+    two = '1,"a\n2",b"\n'
+    assert "field 3 has a quote in it" in csv_rows(tmp_path, two, [[0]], select_cols=[0])[0]
+    text = '1,"a\n2,b\n'
+    assert "a quote that nothing closes" in csv_rows(tmp_path, text, [[0]], select_cols=[0])[0]
+    assert csv_rows(tmp_path, "1,a,b\n2\n", [[0]], select_cols=[0]) == [[1], [2]]
+
+
+def test_how_many_fields_a_record_has_besides_excluded_ones(tmp_path):
+    options = {"exclude_cols": [1]}
+    assert csv_rows(tmp_path, "1,a\n2\n", [[0]], **options) == [[1], [2]]
+    found = csv_rows(tmp_path, "1,a\n2,b,c\n", [[0]], **options)
+    assert found[0] == [1] and "3 fields, there must be at most 2" in found[1]
+
+
+FLOATS = {
+    "0x1f": 31.0, "-0X10": -16.0, "inf": np.inf, "-INF": -np.inf, "+5": 5.0, " 1.5 ": 1.5, "1e5": 1e5,
+    "0x1p3": None, "infinity": None, "nan(1)": None, "1d3": None, "": None, "  ": None, "1e": None,
+    "1e400": np.inf, ".5": 0.5, "5.": 5.0, "0x": None, "1\x002": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_which_texts_are_floats(dtype):
+    for text, want in FLOATS.items():
+        if want is not None:
+            assert mr.strings.to_number(text, dtype) == want, text
+            assert mr.io.decode_csv(text, [np.zeros(1, dtype)])[0] == want
+        else:
+            with pytest.raises(mr.errors.InvalidArgumentError):
+                mr.strings.to_number(text, dtype)
+    assert np.isnan(mr.strings.to_number(["nan", "-NaN"], dtype)).all()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_which_texts_are_ints(dtype):
+    assert mr.strings.to_number(["007", " -5 "], dtype).tolist() == [7, -5]
+    for text in ("+5", "0x1f", "1.0", "1_0", "-", ""):
+        with pytest.raises(mr.errors.InvalidArgumentError):
+            mr.strings.to_number(text, dtype)
+
+
+@pytest.mark.parametrize(
+    "values, dtype",
+    [
+        (["1", "2"], mr.int32),
+        (["1", "3000000000"], mr.int64),
+        (["1", "99999999999999999999"], mr.float32),
+        (["1", "2.5"], mr.float32),
+        (["-inf", "1"], mr.float32),
+        (["1e300"], mr.float64),
+        (["-1e300"], mr.float64),
+        (["1", "nan"], mr.string),
+        (["inf"], mr.string),
+        (["1", "x"], mr.string),
+    ],
+)
+def test_dtypes_that_are_found(tmp_path, values, dtype):
+    path = tmp_path / "t.csv"
+    path.write_text("a\n" + "\n".join(values) + "\n")
+    ds = mr.experimental.make_csv_dataset(str(path), 2, num_epochs=1, shuffle=False)
+    assert ds.element_spec["a"].dtype == dtype
+    assert len(next(iter(ds))["a"]) == len(values)

@@ -337,3 +337,40 @@ def test_what_a_table_holds():
     assert values.tolist() == [3, 4]
     with pytest.raises(mr.errors.UnimplementedError, match="StaticHashTable"):
         mr.lookup.experimental.MutableHashTable("string", "int64", -1)
+
+
+# ---- bytes as numbers ----
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("little_endian", [True, False])
+def test_decode_raw_with_a_fixed_length(dtype, little_endian):
+    source = np.random.default_rng(5)
+    texts = [source.bytes(n) for n in (0, 3, 16, 17, 40)]
+    filled = b"".join(text[:16].ljust(16, b"\0") for text in texts)
+    want = np.frombuffer(filled, np.dtype(dtype).newbyteorder("<" if little_endian else ">"))
+    for length in (16, np.int64(16), mr.constant(16)):
+        got = mr.io.decode_raw(texts, dtype, little_endian, length)
+        assert got.dtype == dtype and got.tobytes() == want.astype(dtype).tobytes()
+        assert got.shape == (5, 16 // got.itemsize)
+
+
+def test_the_fixed_length_of_decode_raw_may_be_a_tensor():
+    ds = Dataset.from_tensors((["ab", "", "abcdef"], np.int32(4)))
+    constant = ds.map(lambda x, n: mr.io.decode_raw(x, mr.uint8, fixed_length=2))
+    assert constant.element_spec == mr.TensorSpec([3, 2], mr.uint8)
+    given = ds.map(lambda x, n: mr.io.decode_raw(x, mr.uint8, fixed_length=n))
+    assert given.element_spec == mr.TensorSpec([3, None], mr.uint8)
+    assert next(iter(constant)).tolist() == [[97, 98], [0, 0], [97, 98]]
+    assert next(iter(given)).tolist() == [[97, 98, 0, 0], [0] * 4, [97, 98, 99, 100]]
+    assert mr.io.decode_raw(mr.zeros([0], mr.string), mr.int16, fixed_length=4).shape == (0, 2)
+
+
+@pytest.mark.parametrize("length", [0, -2, 3])
+def test_a_fixed_length_that_cannot_be(length):
+    with pytest.raises(mr.errors.InvalidArgumentError, match=f"fixed_length is {length}, it must"):
+        mr.io.decode_raw("abcd", mr.uint16, fixed_length=length)
+    n = mr.Dataset.from_tensors(length)
+    n = n.map(lambda n: mr.io.decode_raw("abcd", mr.uint16, fixed_length=n))
+    with pytest.raises(mr.errors.InvalidArgumentError, match=f"fixed_length is {length}, it must"):
+        list(n)

@@ -37,7 +37,7 @@ static void check_numbers(struct mr_string text)
 
 static void read_record(const struct mr_csv_format *format, struct mr_string record)
 {
-    struct mr_csv_cursor c = mr_csv_begin(record);
+    struct mr_csv_cursor c = mr_csv_begin(format, record);
     const unsigned char *last = record.data;
 
     while (c.more) {
@@ -64,7 +64,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const unsigned char *bytes = size > 0 ? data : (const unsigned char *)"";
 
-    read_record(&(struct mr_csv_format){',', true}, (struct mr_string){bytes, size});
-    read_record(&(struct mr_csv_format){';', false}, (struct mr_string){bytes, size});
+    for (int lines = 0; lines < 2; lines++) {
+        read_record(&(struct mr_csv_format){',', true, lines}, (struct mr_string){bytes, size});
+        read_record(&(struct mr_csv_format){';', false, lines}, (struct mr_string){bytes, size});
+    }
     return 0;
 }

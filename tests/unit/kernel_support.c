@@ -401,6 +401,23 @@ static void random_wav(struct mr_buf *out, double value)
     }
 }
 
+/* Lists of lengths that differ: w, and p of objects with lists t. */
+static void random_record(struct mr_buf *out, int n)
+{
+    int items = abs(n) % 4;
+
+    mr_buf_printf(out, "{\"n\": %d, \"o\": {\"s\": \"\\u00e9%d\"}, \"v\": [%d, 2.5], \"w\": [", n,
+                  n, n);
+    for (int i = 0; i < items; i++) {
+        mr_buf_printf(out, i == 0 ? "%d" : ", %d", i);
+    }
+    mr_buf_puts(out, "], \"p\": [");
+    for (int i = 0; i < items; i++) {
+        mr_buf_printf(out, "%s{\"t\": [%s]}", i == 0 ? "" : ", ", i % 2 == 0 ? "\"\\n\"" : "");
+    }
+    mr_buf_puts(out, "]}");
+}
+
 static void add_content(struct mr_buf *out, enum test_content content, double value)
 {
     switch (content) {
@@ -408,10 +425,7 @@ static void add_content(struct mr_buf *out, enum test_content content, double va
     case CONTENT_DECIMAL: mr_buf_printf(out, " %d\t", (int)value); break;
     case CONTENT_IMAGE: random_image(out, value); break;
     case CONTENT_PATH: mr_buf_puts(out, fabs(value) > 2 ? "/etc/passwd" : "/etc/group"); break;
-    case CONTENT_JSON:
-        mr_buf_printf(out, "{\"n\": %d, \"o\": {\"s\": \"\\u00e9%d\"}, \"v\": [%d, 2.5]}",
-                      (int)value, (int)value, (int)value);
-        break;
+    case CONTENT_JSON: random_record(out, (int)value); break;
     case CONTENT_WAV: random_wav(out, value); break;
     case CONTENT_WORD: break;
     }

@@ -10,6 +10,9 @@ write through them. Strings become Python bytes, which are copies.
 from __future__ import annotations
 
 import ctypes
+import datetime
+import decimal
+import fractions
 import functools
 import marshal
 import os
@@ -184,9 +187,31 @@ def _to_bytes(value: Any) -> bytes:
         return value.encode()
     if isinstance(value, os.PathLike):
         return os.fsencode(value)
-    raise TypeError(
-        f"a string tensor is made of bytes or str, not of {type(value).__name__} ({short(value)})"
-    )
+    raise TypeError(f"{short(value)} is no string: {_what_to_give(value)}")
+
+
+# Of pandas, which need not be here.
+_MISSING = {"NAType", "NaTType"}
+
+
+def _is_missing(value: Any) -> bool:
+    is_nan = isinstance(value, float) and np.isnan(value)
+    return value is None or is_nan or type(value).__name__ in _MISSING
+
+
+def _what_to_give(value: Any) -> str:
+    """In the place of one of the values that are neither numbers nor strings."""
+    if _is_missing(value):
+        return (
+            "tensors have no place for what is missing. Fill it in (fillna of pandas), or leave "
+            "the row out"
+        )
+    if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
+        return (
+            "tensors have no dates and times: give numbers, x.astype('int64'), or text, "
+            "x.astype(str)"
+        )
+    return "give numbers, x.astype('float64') or the like, or text, x.astype(str)"
 
 
 def _strings_of(values: list[Any]) -> list[bytes]:
@@ -198,12 +223,11 @@ def _strings_of(values: list[Any]) -> list[bytes]:
         return list(map(str.encode, values))
     if kinds <= _PATHS:
         return list(map(os.fsencode, values))
-    for i, value in enumerate(values):
-        if value is None or (isinstance(value, float) and np.isnan(value)):
-            raise TypeError(
-                f"value {i} is {value!r}, which is no string: tensors have no place for what is "
-                "missing. Fill it in (fillna of pandas), or leave the row out"
-            )
+    wrong = [i for i, v in enumerate(values) if not isinstance(v, (bytes, str, os.PathLike))]
+    for i in sorted(wrong, key=lambda i: not _is_missing(values[i]))[:1]:
+        raise TypeError(
+            f"value {i} is {short(values[i])}, which is no string: {_what_to_give(values[i])}"
+        )
     return list(map(_to_bytes, values))
 
 
@@ -231,7 +255,11 @@ def as_tensor_array(value: Any) -> Array:
         return object_array(_strings_of(array.reshape(-1).tolist()), array.shape)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    as_dtype(array.dtype)  # refuse datetime, ...
+    if array.dtype.names is not None:
+        raise TypeError(
+            "tensors have no fields: give a dict of them, {name: x[name] for name in x.dtype.names}"
+        )
+    as_dtype(array.dtype)  # refuse longdouble, ...
     return array
 
 
@@ -248,6 +276,7 @@ def tensor_arrays(what: str, leaves: Sequence[Any], places: Sequence[str]) -> li
 
 
 _NUMBERS = {bool, int, float}
+_UNITS = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, fractions.Fraction)
 _PATHS = {pathlib.PosixPath, pathlib.PurePosixPath}
 
 
@@ -277,11 +306,11 @@ def _from_literal(value: Any) -> Array:
                 f"a list stands for one tensor, and this one has no shape: {e}"
             ) from None
     if array.dtype.kind == "O" and not _holds_strings(value):
-        if any(v is None for v in array.reshape(-1)):
-            raise TypeError(
-                "a list of numbers holds None: tensors have no place for what is missing. Fill it "
-                "in, or leave the row out"
-            )
+        for one in array.reshape(-1):
+            if _is_missing(one) and not isinstance(one, float):
+                raise TypeError(f"a list of numbers holds {one!r}: {_what_to_give(one)}")
+            if isinstance(one, _UNITS):
+                raise TypeError(f"{short(one)} is no number: {_what_to_give(one)}")
         raise TypeError(f"cannot make a tensor of {type(value).__name__} ({short(value)})")
     if array.dtype.kind == "O":
         return array

@@ -9,7 +9,7 @@ import numpy as np
 from .. import errors
 from .._data import spec as _spec
 from .._data import structure as _structure
-from .._data.block import Array, as_tensor_array, new_block, new_var_block
+from .._data.block import Array, new_block, new_var_block, tensor_arrays
 from .._data.spec import integer
 from .._datasets.arguments import IntLike, add_number
 from .._graph.attrs import AttrTable
@@ -25,17 +25,20 @@ Transformation: TypeAlias = Callable[[Dataset], Dataset]
 
 def _columns(elements: list[Any]) -> tuple[list[list[Array]], Any]:
     """The values of each component, and the structure that all elements have."""
-    rows, first = [], None
+    rows, first, places = [], None, list[str]()
     for i, element in enumerate(elements):
-        leaves, structure = _structure.flatten(element)
+        try:
+            leaves, structure = _structure.flatten(element)
+        except TypeError as e:
+            raise TypeError(f"from_list: element {i}: {e}") from None
         if i == 0:
-            first = structure
+            first, places = structure, _structure.places(structure)
         elif structure != first:
             raise ValueError(
                 f"from_list: element {i} has the structure {_structure.to_json(structure)}, those "
                 f"before it {_structure.to_json(first)}"
             )
-        rows.append([as_tensor_array(leaf) for leaf in leaves])
+        rows.append(tensor_arrays(f"from_list: element {i}", leaves, places))
     return [list(column) for column in zip(*rows)], first
 
 

@@ -77,11 +77,33 @@ def decode_csv(
     >>> mr.io.decode_csv(["1,a", ',"b,c"'], [[0], mr.string])
     [array([1, 0], dtype=int32), array([b'a', b'b,c'], dtype=object)]
     """
-    attrs = AttrTable().bytes("field_delim", field_delim).bytes("na_value", na_value)
-    attrs.bool("use_quote_delim", use_quote_delim)
-    if select_cols is not None:
-        attrs.ints("select_cols", select_cols)
+    attrs = _attrs(field_delim, use_quote_delim, na_value, select_cols)
     if not record_defaults:
         raise ValueError("record_defaults says what the columns are: it is empty")
     defaults = [column_default(value) for value in record_defaults]
+    return apply("decode_csv", [records, *defaults], attrs, same_dtype=False)
+
+
+def _attrs(delim: str, quotes: bool, na_value: str, select: Sequence[int] | None) -> AttrTable:
+    attrs = AttrTable().bytes("field_delim", delim).bytes("na_value", na_value)
+    attrs.bool("use_quote_delim", quotes)
+    return attrs if select is None else attrs.ints("select_cols", select)
+
+
+def decode_lines(
+    records: TensorLike,
+    defaults: Sequence[Any],
+    delim: str,
+    quotes: bool,
+    na_value: str,
+    select: Sequence[int] | None,
+    fields: int | None,
+) -> Any:
+    """
+    decode_csv() of records of files: an empty one has an empty field. @fields: how many each has at
+    most, if not all are columns.
+    """
+    attrs = _attrs(delim, quotes, na_value, select).bool("lines", True)
+    if fields is not None:
+        attrs.int("fields", fields)
     return apply("decode_csv", [records, *defaults], attrs, same_dtype=False)

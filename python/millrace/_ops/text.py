@@ -9,7 +9,6 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import errors
 from .._graph.attrs import AttrTable
 from .._graph.literals import is_literal
 from .._graph.symbol import TensorLike
@@ -465,7 +464,7 @@ def decode_raw(
     input_bytes: TensorLike,
     out_type: DTypeLike,
     little_endian: bool = True,
-    fixed_length: int | None = None,
+    fixed_length: TensorLike | None = None,
     name: str | None = None,
 ) -> Any:
     """Read the bytes of strings as numbers.
@@ -473,13 +472,15 @@ def decode_raw(
     Parameters
     ----------
     input_bytes : tensor_like of string
-        All of one length, which is a multiple of the size of a number.
+        All of one length, which is a multiple of the size of a number, unless there is a
+        `fixed_length`.
     out_type : dtype_like
         What the numbers are.
     little_endian : bool, default True
         Their order of bytes.
-    fixed_length : optional
-        Not built.
+    fixed_length : tensor_like of int, optional
+        How many bytes of each string are read, a multiple of the size of a number. Zeros stand
+        for those that a string lacks.
     name : str, optional
         Accepted and ignored.
 
@@ -497,11 +498,14 @@ def decode_raw(
     --------
     >>> mr.io.decode_raw(b"abcd", mr.uint8)
     array([ 97,  98,  99, 100], dtype=uint8)
+    >>> mr.io.decode_raw([b"a", b"abc"], mr.uint8, fixed_length=2)
+    array([[97,  0],
+           [97, 98]], dtype=uint8)
     """
-    if fixed_length is not None:
-        raise errors.UnimplementedError("mr.io.decode_raw with fixed_length is not supported")
-    return apply1(
-        "decode_raw",
-        [input_bytes],
-        AttrTable().dtype("dtype", out_type).bool("little_endian", little_endian),
-    )
+    attrs = AttrTable().dtype("dtype", out_type).bool("little_endian", little_endian)
+    inputs = [as_text(input_bytes)]
+    if isinstance(fixed_length, (int, np.integer)):
+        attrs.int("fixed_length", int(fixed_length))
+    elif fixed_length is not None:
+        inputs.append(fixed_length)
+    return apply1("decode_raw", inputs, attrs, same_dtype=False)

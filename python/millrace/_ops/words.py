@@ -16,10 +16,8 @@ from .._graph.attrs import AttrTable
 from .._graph.symbol import TensorLike
 from .._graph.tensor import apply, apply1, convert_to_tensor
 from .arrays import expand_dims, reshape
-from .constants import zeros_like
-from .ragged.rows import positions
+from .ragged.reduced import aggregated_rows
 from .ragged.tensor import RaggedTensor
-from .reductions import reduce_max
 from .text import as_text, joined_axes
 
 
@@ -191,29 +189,17 @@ def unsorted_segment_join(
     )
 
 
-def _join_rows(inputs: Any, axis: int, keepdims: bool, separator: str | bytes) -> Any:
-    """reduce_join() of a ragged tensor along one of its axes."""
-    values = inputs.values
-    if axis > 1 or (axis == 1 and is_composite(values)):
-        if axis == 1:
-            raise errors.UnimplementedError(
-                "reduce_join along a ragged axis with another within is not supported: join along "
-                "the last axis first"
-            )
-        inner = reduce_join(values, axis - 1, keepdims, separator)
-        return inputs.with_values(inner)
-    if axis == 1:
-        ids, count = inputs.value_rowids(), inputs.nrows("int64")
-    elif is_composite(values):
-        raise errors.UnimplementedError(
-            "reduce_join along axis 0 is supported for ragged tensors with one ragged axis"
-        )
-    else:
-        lengths = inputs.row_lengths()
-        ids = positions(zeros_like(lengths), lengths)
-        count = reduce_max(lengths)
-    joined = unsorted_segment_join(values, ids, count, separator)
-    return expand_dims(joined, axis) if keepdims else joined
+def _join_rows(inputs: Any, axis: int, separator: str | bytes) -> Any:
+    """reduce_join() along one axis."""
+    if not is_composite(inputs):
+        return joined_axes(inputs, axis, False, separator)
+    if axis > 1:
+        return inputs.with_values(_join_rows(inputs.values, axis - 1, separator))
+
+    def combine(data: Any, ids: Any, count: Any) -> Any:
+        return unsorted_segment_join(data, ids, count, separator)
+
+    return aggregated_rows(inputs, axis, combine)
 
 
 def reduce_join(
@@ -230,8 +216,8 @@ def reduce_join(
     inputs : tensor_like of string, or RaggedTensor
         Bytes or str, of any shape.
     axis : int or sequence of int, optional
-        Along which; of several the first moves first. By default all are joined, in order. Of a
-        ragged tensor one.
+        Along which; of several the first moves first, but of a ragged tensor those of the last
+        axis are joined first. By default all are joined, in order.
     keepdims : bool, default False
         Whether these axes stay, with the size 1.
     separator : str or bytes, default ""
@@ -258,59 +244,15 @@ def reduce_join(
     """
     if not is_composite(inputs):
         return joined_axes(inputs, axis, keepdims, separator)
+    rank = inputs.shape.rank
     if axis is None:
         joined = joined_axes(inputs.flat_values, None, False, separator)
-        return reshape(joined, [1] * inputs.shape.rank if keepdims else [])
-    if not isinstance(axis, (int, np.integer)):
-        raise errors.UnimplementedError("reduce_join of a ragged tensor takes one axis, or all")
-    rank = inputs.shape.rank
-    if not -rank <= axis < rank:
-        raise errors.InvalidArgumentError(f"axis {axis} of a tensor of rank {rank}")
-    return _join_rows(inputs, int(axis) % rank, keepdims, separator)
-
-
-def format(
-    template: str | bytes,
-    inputs: Any,
-    placeholder: str | bytes = "{}",
-    summarize: int = 3,
-    name: str | None = None,
-) -> Any:
-    """Write tensors into a text, for people to read.
-
-    Parameters
-    ----------
-    template : str or bytes
-        The text.
-    inputs : tensor_like, or list or tuple of tensor_like
-        One for each placeholder.
-    placeholder : str or bytes, default "{}"
-        What stands for a tensor.
-    summarize : int, default 3
-        How many parts are written of each end of an axis; a negative number: all are.
-    name : str, optional
-        Accepted and ignored.
-
-    Returns
-    -------
-    Tensor or bytes
-        A scalar string.
-
-    Raises
-    ------
-    ValueError
-        There are more or fewer placeholders than tensors.
-
-    Examples
-    --------
-    >>> mr.strings.format("{} of {}", (np.arange(9), "nine"))
-    b'[0 1 2 ... 6 7 8] of "nine"'
-    """
-    tensors = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    text, mark = (s.encode() if isinstance(s, str) else s for s in (template, placeholder))
-    if text.count(mark) != len(tensors):
-        raise ValueError(f"{text.count(mark)} placeholders for {len(tensors)} tensors")
-    if not tensors:
-        return convert_to_tensor(text)
-    attrs = AttrTable().bytes("template", text).bytes("placeholder", mark)
-    return apply1("string_format", tensors, attrs.int("summarize", summarize), same_dtype=False)
+        return reshape(joined, [1] * rank if keepdims else [])
+    axes = [int(a) for a in np.atleast_1d(np.asarray(axis, np.int64))]
+    if any(not -rank <= a < rank for a in axes):
+        raise errors.InvalidArgumentError(f"axis {axis!r} of a tensor of rank {rank}")
+    joined = inputs
+    for one in sorted((a % rank for a in axes), reverse=True):
+        joined = _join_rows(joined, one, separator)
+        joined = expand_dims(joined, one) if keepdims else joined
+    return joined

@@ -149,7 +149,7 @@ def raw(r: random.Random, name: str) -> Call:
     size = r.choice((0, 4, 8, 8, 7))
     data = "".join(repr(bytes(r.randrange(256) for _ in range(size))) + ", " for _ in range(2))
     rest = f"m.{r.choice(('uint8', 'int16', 'int32', 'float32', 'bool'))}"
-    rest += r.choice(("", ", little_endian=False"))
+    rest += r.choice(("", ", little_endian=False")) + r.choice(("", "", ", fixed_length=4"))
     return of(name, f"strings({data}shape=(2,))", rest=rest)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
@@ -61,27 +61,32 @@ def _over_one(value: Any, op: str, axis: int) -> Any:
         return apply1(op, [value], AttrTable().bool("keepdims", False).ints("axes", [axis]))
     if axis > 1:
         return value.with_values(_over_one(value.values, op, axis - 1))
-    if axis == 0:
-        lengths = value.row_lengths()
-        longest = reduce_max(concat([np.zeros(1, np.int64), cast(lengths, "int64")], 0))
-        return _aggregated(value.values, positions(lengths * 0, lengths), longest, op)
-    if is_ragged(value.values):
-        return _aggregated(value.values, value.value_rowids(), value.nrows("int64"), op)
+    if axis == 0 or is_ragged(value.values):
+        return aggregated_rows(value, axis, _OF_SEGMENTS[op])
     return reduced_rows(value.values, value.row_splits, op)
 
 
-def _aggregated(data: Any, ids: Any, count: Any, op: str) -> Any:
+def aggregated_rows(value: Any, axis: int, combine: Callable[[Any, Any, Any], Any]) -> Any:
+    """What lies along @axis (0 or 1) as one; @combine(values, ids, count) does so with values."""
+    if axis == 1:
+        return _aggregated(value.values, value.value_rowids(), value.nrows("int64"), combine)
+    lengths = value.row_lengths()
+    longest = reduce_max(concat([np.zeros(1, np.int64), cast(lengths, "int64")], 0))
+    return _aggregated(value.values, positions(lengths * 0, lengths), longest, combine)
+
+
+def _aggregated(data: Any, ids: Any, count: Any, combine: Callable[[Any, Any, Any], Any]) -> Any:
     """
     The rows of @data that have one number of @ids as one row, value by value; it is as long as the
     longest one of them. There are @count rows.
     """
     if not is_ragged(data):
-        return _OF_SEGMENTS[op](data, ids, count)
+        return combine(data, ids, count)
     lengths = data.row_lengths()
     splits = splits_of(maximum(unsorted_segment_max(lengths, ids, count), 0))
     starts = gather(splits, ids)
     places = positions(starts, lengths)
-    values = _aggregated(data.values, places, cast(splits[-1], "int64"), op)
+    values = _aggregated(data.values, places, cast(splits[-1], "int64"), combine)
     return type(data)(values, splits)
 
 
