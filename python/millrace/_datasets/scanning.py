@@ -12,7 +12,7 @@ from .._graph.attrs import AttrTable
 from .._graph.symbol import current_graph
 from ..dtypes import as_dtype
 from .base import DatasetBase
-from .trace import trace
+from .trace import call, trace
 
 
 def _relaxed(spec: _spec.TensorSpec, other: _spec.TensorSpec) -> _spec.TensorSpec:
@@ -42,7 +42,7 @@ def scan_arguments(
     out: dict[str, Any] = {}
 
     def checked(old: Any, element: Any) -> Any:
-        result = scan_func(old, element)
+        result = call(scan_func, (old, element), "scan")
         if isinstance(result, list):
             result = tuple(result)
         if not isinstance(result, tuple) or len(result) != 2:
@@ -75,7 +75,7 @@ def reduction(
     """What reduce() is over an empty dataset, and the function with which it is a scan()."""
 
     def both(old: Any, element: Any) -> tuple[Any, Any]:
-        state = reduce_func(old, element)
+        state = call(reduce_func, (old, element), "reduce")
         state = tuple(state) if isinstance(state, list) else state
         return state, state
 

@@ -177,7 +177,6 @@ _NOT_BUILT: dict[str, dict[str, str]] = {
         "fingerprint": "use mr.strings.to_hash_bucket_fast",
         "foldl": _loops,
         "foldr": _loops,
-        "function": _no_graphs,
         "get_current_name_scope": "names mean nothing here",
         "get_logger": "use Python's logging",
         "get_static_value": "a value of a function is not known while it is traced; see x.shape",

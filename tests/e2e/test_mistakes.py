@@ -1,0 +1,186 @@
+"""What people try first, out of habit, and what the errors say."""
+
+import inspect
+import math
+import os
+import pathlib
+import re
+import traceback
+
+import numpy as np
+import pytest
+
+import millrace as mr
+from millrace._base import habits
+
+STRINGS = "capitalize casefold decode encode endswith find format isdigit join lower lstrip replace rsplit rstrip split splitlines startswith strip upper zfill".split()
+PATHS = "exists name open parent read_bytes read_text stem suffix".split()
+NUMPY = "choose compress diagonal fill flat itemsize nbytes nonzero partition put searchsorted sort tobytes trace".split()
+TORCH = (
+    "abs add add_ argsort bmm bool byte ceil chunk clamp clone contiguous cpu cuda detach device dim div double eq exp "
+    "expand flip float floor gather ge gt half index_select int isnan le log long lt masked_fill matmul mm mul mul_ "
+    "narrow ne nelement norm numel permute pin_memory pow requires_grad roll short sigmoid softmax sqrt stack sub t tile "
+    "to topk type unbind unique unsqueeze view view_as zero_"
+).split()
+OTHERS = "at block_until_ready crop convert eval resize rotate apply map values to_numpy fillna isin".split()
+
+
+def in_map(function, values=(1, 2)):
+    return list(mr.Dataset.from_tensor_slices(list(values)).map(function))
+
+
+@pytest.mark.parametrize("name", [*STRINGS, *PATHS, *NUMPY, *TORCH, *OTHERS, "no_such_name"])
+def test_names_that_tensors_do_not_have_say_what_to_use(name):
+    with pytest.raises(AttributeError, match=f"'Tensor' object has no attribute '{name}': .+"):
+        in_map(lambda x: getattr(x, name))
+    assert in_map(lambda x: x + int(hasattr(x, name))) == [1, 2]
+
+
+def test_protocols_that_tensors_do_not_have_are_no_habits():
+    with pytest.raises(AttributeError, match="'__array_interface__'$"):
+        in_map(lambda x: x.__array_interface__)
+
+
+@pytest.mark.parametrize("table", [habits.OF_TENSORS, habits.OF_DATASETS])
+def test_what_habits_name_is_there(table):
+    for hint in table.values():
+        for name in re.findall(r"\bmr\.([A-Za-z0-9_.]*[A-Za-z0-9_])", hint):
+            found = mr
+            for part in name.split("."):
+                found = getattr(found, part)
+        for name in re.findall(r"\bds\.(\w+)", hint):
+            assert hasattr(mr.Dataset, name), hint
+    owner = mr.Tensor if table is habits.OF_TENSORS else mr.Dataset
+    assert [name for name in table if inspect.getattr_static(owner, name, None)] == []
+
+
+@pytest.mark.parametrize(
+    "name,hint",
+    [
+        ("suffle", "'shuffle'"),
+        ("shape", "element_spec"),
+        ("make_one_shot_iterator", "iter"),
+        ("num_workers", "prefetch"),
+        ("numpy", "arrays"),
+        ("state_dict", "get_state"),
+    ],
+)
+def test_names_that_datasets_do_not_have_say_what_to_use(name, hint):
+    with pytest.raises(
+        AttributeError, match=f"'Dataset' object has no attribute '{name}': .*{hint}"
+    ):
+        getattr(mr.Dataset.range(3), name)
+    with pytest.raises(AttributeError, match="'no_such_name'$"):
+        mr.Dataset.range(3).no_such_name
+
+
+def test_a_dataset_is_no_list():
+    ds = mr.Dataset.range(5)
+    for key in (0, slice(3), "image"):
+        with pytest.raises(TypeError, match="a stream.*take.*IterableDataset"):
+            ds[key]
+    with pytest.raises(TypeError, match="concatenate"):
+        ds + ds
+    with pytest.raises(TypeError, match="unknown: .*assert_cardinality"):
+        len(ds.filter(lambda x: x > 1))
+    with pytest.raises(TypeError, match="infinite: .*take"):
+        len(ds.repeat())
+
+
+@pytest.mark.parametrize(
+    "function,hint",
+    [
+        (lambda x: x.size(0), "x.shape"),
+        (lambda x: math.sqrt(x), "mr.sqrt"),
+        (lambda x: {1: 2}[x], "StaticHashTable"),
+        (lambda x: [10, 20][x], "mr.gather"),
+        (lambda x: f"{x}.jpg", "as_string"),
+        (lambda x: np.array([x, x]), "mr.stack"),
+        (lambda x: 0 < x < 2, "&"),
+        (lambda x: "image-" + str(x), "as_string"),
+        (lambda x: x.__setitem__(0, 1), "mr.tensor_scatter_nd_update"),
+    ],
+)
+def test_pythons_own_ways_say_what_to_use(function, hint):
+    with pytest.raises(TypeError, match=hint):
+        in_map(function)
+
+
+@pytest.mark.parametrize("function", [open, pathlib.Path, lambda x: os.path.join("images", x)])
+def test_a_tensor_is_no_path(function):
+    with pytest.raises(mr.errors.UnimplementedError, match="read_file"):
+        in_map(function, ["a.jpg"])
+    # where the package itself takes paths, tensors stay what they are
+    names = mr.Dataset.from_tensor_slices(["a.txt"])
+    pathlib.Path("a.txt").write_text("a\nb\n")
+    assert list(names.flat_map(mr.TextLineDataset)) == [b"a", b"b"]
+    assert list(names.map(mr.io.read_file)) == [b"a\nb\n"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+PAIRS = mr.Dataset.from_tensor_slices((np.arange(3), np.arange(3)))
+DICTS = mr.Dataset.from_tensor_slices({"image": np.arange(3), "label": np.arange(3)})
+
+
+@pytest.mark.parametrize(
+    "ds,function,says",
+    [
+        (
+            DICTS,
+            lambda x, y: x,
+            r"one argument, a dict with the keys 'image', 'label', which .*\(x, y\)",
+        ),
+        (PAIRS, lambda x: x, r"2 arguments, one for each part of the element, which .*\(x\)"),
+        (mr.Dataset.range(3), lambda: 1, r"one argument, the element, which .*\(\)"),
+    ],
+)
+def test_a_function_of_other_arguments(ds, function, says):
+    for method in (ds.map, ds.filter, ds.flat_map):
+        with pytest.raises(TypeError, match=f"{method.__name__} calls its function with {says}"):
+            method(function)
+    assert list(PAIRS.map(lambda *parts, scale=2: parts[0] * scale)) == [0, 2, 4]
+
+
+def test_states_and_elements_are_two_arguments():
+    with pytest.raises(TypeError, match="reduce calls its function with 2 arguments"):
+        mr.Dataset.range(3).reduce(0, lambda x: x)
+    with pytest.raises(TypeError, match="scan calls its function with 2 arguments"):
+        mr.Dataset.range(3).scan(0, lambda x: x)
+
+
+def full_text(function):
+    """What Python writes of the error that @function raises."""
+    with pytest.raises(Exception) as caught:
+        function()
+    return "".join(traceback.format_exception_only(caught.value))
+
+
+def test_a_key_that_elements_do_not_have():
+    text = full_text(lambda: DICTS.map(lambda e: e["img"]))
+    assert text == "KeyError: 'img'\nThe elements that map gets have the keys 'image', 'label'.\n"
+    assert full_text(lambda: DICTS.map(lambda e: {}["image"])) == "KeyError: 'image'\n"
+
+
+def test_functions_of_other_packages():
+    text = full_text(lambda: in_map(lambda x: re.sub("a", "b", x), ["a"]))
+    assert "'Tensor'\nThe function given to map is called once, with symbolic tensors" in text
+
+
+def test_a_decorator_of_tensorflow_may_stay():
+    @mr.function
+    def double(x):
+        return x * 2
+
+    @mr.function(input_signature=[mr.TensorSpec([], mr.int32)], jit_compile=True)
+    def half(x):
+        return x // 2
+
+    assert in_map(double) == [2, 4]
+    assert in_map(half, [4, 6]) == [2, 3]
+    assert double(np.int64(3)) == 6
+    with pytest.raises(TypeError, match="decorator of functions, not of int"):
+        mr.function(3)
