@@ -184,3 +184,104 @@ def test_a_decorator_of_tensorflow_may_stay():
     assert double(np.int64(3)) == 6
     with pytest.raises(TypeError, match="decorator of functions, not of int"):
         mr.function(3)
+
+
+def shaped(make):
+    """Elements that @make makes of images of two shapes."""
+    sizes = mr.Dataset.from_tensor_slices([2, 3])
+    return sizes.map(lambda n: make(mr.zeros(mr.stack([n, mr.constant(2)]))))
+
+
+@pytest.mark.parametrize(
+    "make,place",
+    [
+        (lambda image: image, "the element"),
+        (lambda image: {"image": image, "label": 1}, r"component \['image'\]"),
+        (lambda image: (1, {"x": (2, image)}), r"component \[1\]\['x'\]\[1\]"),
+    ],
+)
+def test_shapes_that_do_not_go_into_one_batch(make, place):
+    ds = shaped(make)
+    says = rf"{place} has the shapes \[2,2\] and \[3,2\] within one batch: use padded_batch"
+    with pytest.raises(mr.errors.InvalidArgumentError, match=says):
+        list(ds.batch(2))
+    assert len(list(ds.padded_batch(2))) == 1
+
+
+def test_what_cannot_be_padded_is_named():
+    ds = shaped(lambda image: {"image": image, "label": 1})
+    shapes = {"image": [2, 2], "label": []}
+    says = r"component \['image'\] has the shape \[3,2\], which is larger than the padded shape \[2,2\]"
+    with pytest.raises(mr.errors.DataLossError, match=says):
+        list(ds.padded_batch(2, shapes))
+    with pytest.raises(mr.errors.InvalidArgumentError, match=r"component \['label'\] is a scalar"):
+        ds.unbatch()
+
+
+READERS = [
+    mr.TFRecordDataset,
+    mr.TextLineDataset,
+    lambda name: mr.FixedLengthRecordDataset(name, 4),
+    lambda name: mr.experimental.CsvDataset(name, [mr.int32]),
+    mr.experimental.ParquetDataset,
+    lambda name: mr.Dataset.from_tensor_slices([name]).map(mr.io.read_file),
+]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_patterns_and_directories_are_no_files(reader):
+    pathlib.Path("images").mkdir()
+    for name in ("*.tfrecord", "images/?.csv", "[ab].parquet"):
+        says = re.escape(f"'{name}': No such file or directory: list_files finds the files of a ")
+        with pytest.raises(mr.errors.NotFoundError, match=says):
+            list(reader(name))
+    with pytest.raises(mr.errors.NotFoundError, match="'missing': No such file or directory$"):
+        list(reader("missing"))
+    for name in ("images", "images/"):
+        says = f"'{name}': Is a directory: list_files finds the files in it"
+        with pytest.raises(mr.errors.InvalidArgumentError, match=says):
+            list(reader(name))
+    pathlib.Path("a*").write_bytes(b"1234")  # a file may have such a name
+    if reader is mr.TextLineDataset:
+        assert list(reader("a*")) == [b"1234"]
+
+
+def record(*names):
+    values = mr.train.Feature(int64_list=mr.train.Int64List(value=[1]))
+    features = mr.train.Features(feature={name: values for name in names})
+    return mr.train.Example(features=features).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    "names,has",
+    [
+        ([], ""),
+        (["label"], "; the record has 'label'"),
+        (["image", "label"], "; the record has 'image', 'label'"),
+        (
+            [f"{i}" * 60 for i in range(9)],
+            "; the record has '0{13}[.]{3}', '1.*', '2{13}[.]{3}' and 6 more",
+        ),
+    ],
+)
+def test_a_feature_that_records_do_not_have(names, has):
+    features = {"y": mr.io.FixedLenFeature([], mr.int64)}
+    says = f"feature 'y' is missing and has no default{has}$"
+    with pytest.raises(mr.errors.InvalidArgumentError, match=says):
+        mr.io.parse_single_example(record(*names), features)
+
+
+def test_the_name_of_an_image_is_no_image():
+    with pytest.raises(mr.errors.InvalidArgumentError, match="'cats/1.JPG' .*: read_file reads"):
+        mr.io.decode_jpeg("cats/1.JPG")
+    with pytest.raises(mr.errors.InvalidArgumentError, match=r"'hello' .*GIF\)$"):
+        mr.io.decode_jpeg("hello")
+
+
+def test_a_crop_that_is_larger_than_the_image():
+    image = mr.io.encode_png(np.zeros((8, 6, 3), np.uint8))
+    ds = mr.Dataset.from_tensors(image).map(mr.io.decode_png)
+    with pytest.raises(
+        mr.errors.InvalidArgumentError, match=": size 20 is not within axis 0, .*8$"
+    ):
+        list(ds.map(lambda x: mr.image.random_crop(x, [20, 6, 3])))
