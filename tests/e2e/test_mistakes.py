@@ -285,3 +285,71 @@ def test_a_crop_that_is_larger_than_the_image():
         mr.errors.InvalidArgumentError, match=": size 20 is not within axis 0, .*8$"
     ):
         list(ds.map(lambda x: mr.image.random_crop(x, [20, 6, 3])))
+
+
+def test_two_tensors_are_one_structure():
+    for make in (mr.Dataset.from_tensor_slices, mr.Dataset.from_tensors):
+        with pytest.raises(TypeError, match=rf"one structure: {make.__name__}\(\(x, y\)\)"):
+            make(np.arange(3), np.arange(3))
+        assert list(make([1], name="numbers")) == [1]
+
+
+@pytest.mark.parametrize(
+    "values,hint",
+    [
+        ((i for i in range(3)), "a list of it"),
+        ([{"a": 1}, {"a": 2}], "from_list"),
+        ([[1, 2], [3]], "mr.ragged.constant"),
+    ],
+)
+def test_values_that_are_no_tensors_say_what_to_use(values, hint):
+    with pytest.raises((TypeError, ValueError), match=f"from_tensor_slices: .*{hint}"):
+        mr.Dataset.from_tensor_slices(values)
+
+
+def test_what_a_dataset_is_made_of():
+    numbers = mr.Dataset.range(3)
+    with pytest.raises(TypeError, match="ndarray: Dataset.from_tensor_slices"):
+        mr.Dataset.zip((numbers, np.arange(3)))
+    for method in (numbers.flat_map, numbers.interleave):
+        with pytest.raises(TypeError, match=f"given to {method.__name__} .*from_tensor_slices"):
+            method(lambda x: x)
+    with pytest.raises(TypeError, match=r"ds.apply\(mr.service.distribute\("):
+        mr.service.distribute(numbers, "distributed_epoch", "grpc://localhost:5050")
+
+
+def test_calls_name_the_class_that_users_know():
+    for call in (
+        lambda ds: ds.shuffle(),
+        lambda ds: ds.map(abs, num_workers=2),
+        lambda ds: ds.take(),
+    ):
+        with pytest.raises(TypeError, match=r"^Dataset\.\w+\(\) "):
+            call(mr.Dataset.range(3))
+
+
+def test_the_dtype_of_a_state():
+    add = lambda total, x: total + x
+    text = full_text(lambda: mr.Dataset.range(3).reduce(0, add))
+    assert text.endswith(
+        "\nThe state begins as int32: np.int64(0) or np.float32(0) says another.\n"
+    )
+    assert "The state" not in full_text(lambda: mr.Dataset.range(3).reduce(np.int32(0), add))
+
+
+def test_images_are_no_strings():
+    with pytest.raises(TypeError, match="mr.io.decode_image.*mr.io.read_file"):
+        in_map(lambda x: mr.image.resize(x, [8, 8]), ["cats/1.jpg"])
+
+
+def test_axes_are_a_list():
+    with pytest.raises(TypeError, match=r"as \[2, 0, 1\], not 1"):
+        mr.transpose(np.zeros((2, 3)), 1, 0)
+
+
+@pytest.mark.parametrize("dtype,name", [("flot32", "float32"), ("torch.int64", "int64")])
+def test_dtypes_that_are_nearly_ours(dtype, name):
+    with pytest.raises(TypeError, match=f"use mr.{name}$"):
+        mr.cast(1, dtype)
+    with pytest.raises(TypeError, match="of Millrace$"):
+        mr.cast(1, "no dtype at all")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from .. import errors
 from .._capi import ffi as _ffi
 from .._data import spec as _spec
 from .._data import structure as _structure
 from .._data.block import as_tensor_array, new_block
 from .._graph.attrs import AttrTable
+from .._graph.literals import is_literal
 from .._graph.symbol import current_graph
 from ..dtypes import as_dtype
 from .base import DatasetBase
@@ -42,7 +44,15 @@ def scan_arguments(
     out: dict[str, Any] = {}
 
     def checked(old: Any, element: Any) -> Any:
-        result = call(scan_func, (old, element), "scan")
+        try:
+            result = call(scan_func, (old, element), "scan")
+        except errors.InvalidArgumentError as e:
+            if "dtypes" in e.message and any(map(is_literal, leaves)):
+                kinds = ", ".join(spec.dtype.name for spec in state)
+                e.add_note(
+                    f"The state begins as {kinds}: np.int64(0) or np.float32(0) says another."
+                )
+            raise
         if isinstance(result, list):
             result = tuple(result)
         if not isinstance(result, tuple) or len(result) != 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any, Callable, Sequence
 
 from .._base.hints import Draws
@@ -12,6 +13,9 @@ from .._data.structure import Structure
 from .._graph.symbol import current_graph
 from .._graph.tensor import Graph
 from .base import DatasetBase
+
+
+_TENSOR = re.compile(r"\bTensor\b")  # in an error of Python or of another package
 
 
 def _described(arguments: Sequence[Any]) -> str:
@@ -53,7 +57,7 @@ def call(func: Callable[..., Any], arguments: Sequence[Any], what: str) -> Any:
             e.add_note(f"The elements that {what} gets have the keys {', '.join(map(repr, keys))}.")
         raise
     except TypeError as e:
-        if str(e).endswith(("'Tensor'", " Tensor")):
+        if _TENSOR.search(str(e)):
             e.add_note(
                 f"The function given to {what} is called once, with symbolic tensors: functions of "
                 "other packages do not take them, those of mr do."

@@ -474,6 +474,18 @@ class Tensor(ArrayMethods):
     def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> NoReturn:
         self._refuse_numpy(function.__name__, function.__module__)
 
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, arguments: Any = (), named: Any = None
+    ) -> NoReturn:
+        """PyTorch's operators come here, too: they are those of the tensor on their right then."""
+        tensor = next((x for x in arguments if isinstance(x, Tensor)), None)
+        name = function.__name__
+        raise TypeError(
+            f"torch.{name} of {tensor!r}, which has no value while the function is traced: "
+            f"{OF_TENSORS.get(name, instead_of_numpy(name))}"
+        )
+
     def _refuse_numpy(self, name: str, module: str = "numpy") -> NoReturn:
         _refuse(f"{module}.{name} of a tensor", instead_of_numpy(name, module))(self)
 

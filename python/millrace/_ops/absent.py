@@ -197,7 +197,7 @@ _NOT_BUILT: dict[str, dict[str, str]] = {
         "no_gradient": _no_gradients,
         "no_op": _order,
         "nondifferentiable_batch_function": "use Dataset.batch",
-        "print": "look at the elements behind the iterator",
+        "print": "Python's print shows a tensor's dtype and shape; values exist behind the iterator",
         "ragged_fill_empty_rows": _rows,
         "ragged_fill_empty_rows_grad": _no_gradients,
         "random_index_shuffle": "use mr.random.shuffle, or Dataset.shuffle",
