@@ -353,3 +353,25 @@ def test_dtypes_that_are_nearly_ours(dtype, name):
         mr.cast(1, dtype)
     with pytest.raises(TypeError, match="of Millrace$"):
         mr.cast(1, "no dtype at all")
+
+
+@pytest.mark.parametrize(
+    "function,values,hint",
+    [
+        (mr.io.decode_jpeg, [["a"]], "before batch, or in map_fn"),
+        (mr.io.read_file, [["a"]], "before batch, or in map_fn"),
+        (lambda x: mr.reshape(x, (None, 1)), [[1]], r"-1, or mr.shape\(x\)\[0\]"),
+        (lambda x: x[1:], ["abc"], "mr.strings.substr"),
+        (lambda x: len(x), ["abc"], "mr.strings.length"),
+        (lambda x: x.shape[0], [1], r"the shape \(\) has no axis 0"),
+    ],
+)
+def test_shapes_that_functions_do_not_take(function, values, hint):
+    with pytest.raises((TypeError, ValueError, IndexError), match=hint):
+        in_map(function, values)
+
+
+def test_a_table_is_not_made_of_a_dict():
+    for table in (mr.lookup.StaticHashTable, mr.lookup.StaticVocabularyTable):
+        with pytest.raises(TypeError, match="KeyValueTensorInitializer.*not of dict"):
+            table({"a": 1}, 1)

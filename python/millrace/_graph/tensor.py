@@ -560,6 +560,8 @@ class Tensor(ArrayMethods):
         return matrix_product(self.graph.convert(other, self.dtype), self)
 
     def __getitem__(self, key: Any) -> Any:
+        if self.dtype.kind == "s" and self.ndim == 0 and isinstance(key, (int, slice)):
+            raise TypeError("x[...] of a string: use mr.strings.substr(x, pos, len)")
         return _slicing.take(self, key, _without_hint)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -574,7 +576,8 @@ class Tensor(ArrayMethods):
         "mr.reduce_any(x == values) instead of `in`, or Dataset.filter.",
     )
     __len__ = _refuse(
-        "len() of a tensor", "Use x.shape[0], or mr.shape(x)[0] where the size is not known."
+        "len() of a tensor",
+        "Use x.shape[0], or mr.shape(x)[0] where the size is not known; mr.strings.length of strings.",
     )
     __int__ = _refuse("int() of a tensor", "Use mr.cast(x, mr.int64).")
     __float__ = _refuse(
