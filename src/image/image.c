@@ -1,7 +1,5 @@
 #include "image/image.h"
 
-#include <strings.h>
-
 static const struct mr_image_codec *const codecs[] = {&mr_image_jpeg, &mr_image_png, &mr_image_webp,
                                                       &mr_image_bmp, &mr_image_gif};
 
@@ -17,19 +15,30 @@ static void show(struct mr_bytes in, char *out, size_t size)
     (void)mr_escape(text, out, size);
 }
 
+/* Does @in end with @end, in small letters or capitals of ASCII? */
+static bool ends_with(struct mr_bytes in, const char *end)
+{
+    size_t n = strlen(end);
+    bool same = in.size >= n;
+
+    for (size_t i = 0; same && i < n; i++) {
+        unsigned char c = ((const unsigned char *)in.data)[in.size - n + i];
+
+        same = (c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) == end[i];
+    }
+    return same;
+}
+
 /* Do bytes that are no image end as the name of one? */
 static bool is_name_of_image(struct mr_bytes in)
 {
     static const char *const ends[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"};
+    bool found = false;
 
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        size_t n = strlen(ends[i]);
-
-        if (in.size >= n && strncasecmp((const char *)in.data + in.size - n, ends[i], n) == 0) {
-            return true;
-        }
+    for (size_t i = 0; !found && i < sizeof ends / sizeof ends[0]; i++) {
+        found = ends_with(in, ends[i]);
     }
-    return false;
+    return found;
 }
 
 const struct mr_image_codec *mr_image_codec_of(struct mr_bytes in, mr_error *err)
