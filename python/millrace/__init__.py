@@ -84,6 +84,7 @@ from ._ops.control import (
     case as case,
     cond as cond,
     control_dependencies as control_dependencies,
+    function as function,
     map_fn as map_fn,
     switch_case as switch_case,
     vectorized_map as vectorized_map,

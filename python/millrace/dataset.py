@@ -54,6 +54,14 @@ def _tensors(what: str, leaves: Sequence[Any], structure: _structure.Structure) 
     return tensor_arrays(what, leaves, _structure.places(structure))
 
 
+def _one_structure(what: str, name: Any) -> None:
+    """TypeError if @name is a second tensor."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(
+            f"{what} takes one structure: {what}((x, y)), or {what}({{'x': x, 'y': y}})"
+        )
+
+
 def _add_values(attrs: AttrTable, leaves: Sequence[Any]) -> AttrTable:
     """Components of which some are symbolic."""
     graph = current_graph()
@@ -193,6 +201,7 @@ class Dataset(Saving, Batches, Order):
         >>> list(mr.Dataset.from_tensors([1, 2, 3]))
         [array([1, 2, 3], dtype=int32)]
         """
+        _one_structure("from_tensors", name)
         leaves, structure = _structure.flatten(tensors)
         attrs = AttrTable().bytes("structure", _structure.to_json(structure))
         if holds_symbols(leaves):
@@ -227,6 +236,7 @@ class Dataset(Saving, Batches, Order):
         >>> list(mr.Dataset.from_tensor_slices({"n": [1, 2], "s": ["a", "b"]}))
         [{'n': 1, 's': b'a'}, {'n': 2, 's': b'b'}]
         """
+        _one_structure("from_tensor_slices", name)
         leaves, structure = _structure.flatten(tensors)
         if has_composites(structure):
             return Dataset.from_tensors(tensors).unbatch()
@@ -345,7 +355,10 @@ class Dataset(Saving, Batches, Order):
         leaves, structure = _structure.flatten(datasets, lambda node: isinstance(node, Dataset))
         for leaf in leaves:
             if not isinstance(leaf, Dataset):
-                raise TypeError(f"Dataset.zip takes datasets, not {type(leaf).__name__}")
+                raise TypeError(
+                    f"Dataset.zip takes datasets, not {type(leaf).__name__}: "
+                    "Dataset.from_tensor_slices makes one of an array"
+                )
         attrs = AttrTable().bytes("structure", _structure.to_json(structure))
         return Dataset._of("zip", leaves, attrs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import difflib
 from typing import Any, TypeAlias, Union
 
 import numpy as np
@@ -251,7 +252,10 @@ def as_dtype(value: Any) -> DType:
     try:
         numpy_type = np.dtype(value)
     except TypeError:
-        raise TypeError(f"{value!r} is not a dtype of Millrace") from None
+        name = str(value).rpartition(".")[2]  # such as torch.float32
+        close = difflib.get_close_matches(name, _BY_NAME, 1, 0.7)
+        hint = f": use mr.{_BY_NAME[close[0]].name}" if close else ""
+        raise TypeError(f"{value!r} is not a dtype of Millrace{hint}") from None
     if numpy_type.kind in "SUO":
         return string
     if numpy_type.name == "bfloat16":

@@ -198,6 +198,15 @@ def _column(
     return out if dtype.kind == "s" else out.astype(dtype.numpy_dtype())
 
 
+def _check_initializer(initializer: Any) -> None:
+    """TypeError for a dict and its like."""
+    if not hasattr(initializer, "_keys"):
+        raise TypeError(
+            "a table is made of a mr.lookup.KeyValueTensorInitializer(keys, values) or a "
+            f"TextFileInitializer, not of {type(initializer).__name__}"
+        )
+
+
 class _Table:
     value_dtype: DType
 
@@ -300,6 +309,7 @@ class StaticHashTable(_Table):
         name: str | None = None,
         experimental_is_anonymous: bool = False,
     ) -> None:
+        _check_initializer(initializer)
         super().__init__(initializer._keys, initializer._values, initializer.key_dtype)
         self.value_dtype = initializer.value_dtype
         default = convert_to_array(default_value, self.value_dtype)
@@ -434,6 +444,7 @@ class StaticVocabularyTable(_Table):
             keys, values = np.empty(0, object), np.empty(0, np.int64)
             key_dtype = as_dtype(lookup_key_dtype)
         else:
+            _check_initializer(initializer)
             keys, values, key_dtype = initializer._keys, initializer._values, initializer.key_dtype
             if initializer.value_dtype.name != "int64":
                 raise TypeError(

@@ -189,6 +189,20 @@ int mr_error_errno(mr_error *err, int errnum, const char *fmt, ...)
                         strerror_r(errnum, text, sizeof text));
 }
 
+int mr_error_file(mr_error *err, int errnum, const char *path)
+{
+    char text[128];
+    const char *hint = "";
+
+    if (errnum == ENOENT && strpbrk(path, "*?[") != NULL) {
+        hint = ": list_files finds the files of a pattern";
+    } else if (errnum == EISDIR) {
+        hint = ": list_files finds the files in it";
+    }
+    return mr_error_set(err, code_of_errno(errnum), "file '%s': %s%s", path,
+                        strerror_r(errnum, text, sizeof text), hint);
+}
+
 /* Bytes of the character at @s that can be shown as it is; 0: it cannot. */
 static size_t plain_bytes(const unsigned char *s)
 {

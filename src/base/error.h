@@ -17,6 +17,9 @@ void mr_error_wrap(mr_error *err, const char *fmt, ...) MR_PRINTF(2, 3);
 int mr_error_nomem(mr_error *err);
 /* Translate an errno value; "what: No such file or directory". */
 int mr_error_errno(mr_error *err, int errnum, const char *fmt, ...) MR_PRINTF(3, 4);
+/* The same of a file that somebody wants to read, @path as it is shown: "file 'x': ...". Of a pattern
+ * that is no file's name, and of a directory, it says what to use. */
+int mr_error_file(mr_error *err, int errnum, const char *path);
 /* Hand on @why, the error of @rc, if that is one. Returns @rc. */
 int mr_error_pass(mr_error *err, int rc, const mr_error *why);
 void mr_error_clear(mr_error *err);

@@ -54,8 +54,8 @@ static bool rows_agree(const struct mr_column *c, uint32_t a, uint32_t b, uint32
 
 /* MR_EINVAL unless the dims of a VAR column, from dim @first on, agree within each group; *@all:
  * they agree everywhere. */
-static int check_groups(const struct mr_column *c, uint32_t i, uint32_t first, uint32_t rows,
-                        uint32_t per, bool *all, mr_error *err)
+static int check_groups(const struct mr_column *c, const mr_spec *names, uint32_t i, uint32_t first,
+                        uint32_t rows, uint32_t per, bool *all, mr_error *err)
 {
     char a[128];
     char b[128];
@@ -68,8 +68,10 @@ static int check_groups(const struct mr_column *c, uint32_t i, uint32_t first, u
         *all = false;
         if (r % per != 0) {
             return mr_error_set(err, MR_EINVAL,
-                                "component %u: elements of shapes %s and %s cannot be in one batch",
-                                i, mr_dims_format(mr_column_dims(c, r - 1), c->rank, a, sizeof a),
+                                "%s has the shapes %s and %s within one batch: use padded_batch "
+                                "or ragged_batch",
+                                MR_PLACE(names, i),
+                                mr_dims_format(mr_column_dims(c, r - 1), c->rank, a, sizeof a),
                                 mr_dims_format(mr_column_dims(c, r), c->rank, b, sizeof b));
         }
     }
@@ -127,28 +129,29 @@ static unsigned char *join_var(struct mr_column *c, uint32_t groups, uint32_t pe
     return (unsigned char *)(starts + groups + 1);
 }
 
-static int check_batched(const struct mr_column *c, uint32_t i, bool joined, mr_error *err)
+static int check_batched(const struct mr_column *c, const mr_spec *names, uint32_t i, bool joined,
+                         mr_error *err)
 {
     if (joined && c->rank == 0) {
-        return mr_error_set(err, MR_EINVAL, "component %u is a scalar: nothing to join", i);
+        return mr_error_set(err, MR_EINVAL, "%s is a scalar: nothing to join", MR_PLACE(names, i));
     }
     if (!joined && c->rank == MR_RANK_MAX) {
-        return mr_error_set(err, MR_EINVAL, "component %u: a batch would have rank %d, above %d", i,
-                            MR_RANK_MAX + 1, MR_RANK_MAX);
+        return mr_error_set(err, MR_EINVAL, "%s: a batch would have rank %d, above %d",
+                            MR_PLACE(names, i), MR_RANK_MAX + 1, MR_RANK_MAX);
     }
     return MR_OK;
 }
 
 /* Bytes of new arrays for column @i. */
-static int batch_size(const struct mr_column *c, uint32_t i, bool joined, uint32_t rows,
-                      uint32_t per, size_t *extra, mr_error *err)
+static int batch_size(const struct mr_column *c, const mr_spec *names, uint32_t i, bool joined,
+                      uint32_t rows, uint32_t per, size_t *extra, mr_error *err)
 {
     size_t groups = rows / per;
     bool all;
 
-    MR_TRY(check_batched(c, i, joined, err));
+    MR_TRY(check_batched(c, names, i, joined, err));
     if (c->kind == MR_COLUMN_VAR) {
-        MR_TRY(check_groups(c, i, joined, rows, per, &all, err));
+        MR_TRY(check_groups(c, names, i, joined, rows, per, &all, err));
         *extra += groups * (c->rank + 1u) * sizeof(int64_t) + (groups + 1) * sizeof(uint64_t);
     }
     return MR_OK;
@@ -165,7 +168,7 @@ static unsigned char *batch_column(struct mr_column *c, bool joined, uint32_t ro
         return join_var(c, rows / per, per, at);
     }
     if (*used) {
-        (void)check_groups(c, 0, 0, rows, per, &all, NULL);
+        (void)check_groups(c, NULL, 0, 0, rows, per, &all, NULL);
         *used = !(all && rows > 0);
         if (*used) {
             return batch_var(c, rows / per, per, at);
@@ -180,8 +183,8 @@ static unsigned char *batch_column(struct mr_column *c, bool joined, uint32_t ro
     return at;
 }
 
-int mr_block_batch(const mr_block *block, uint32_t per, const bool *joined, mr_block **ret,
-                   mr_error *err)
+int mr_block_batch(const mr_block *block, uint32_t per, const bool *joined, const mr_spec *names,
+                   mr_block **ret, mr_error *err)
 {
     size_t extra = 0;
     mr_block *out;
@@ -190,8 +193,8 @@ int mr_block_batch(const mr_block *block, uint32_t per, const bool *joined, mr_b
     MR_ASSERT(per > 0);
     MR_ASSERT(block->rows % per == 0);
     for (uint32_t i = 0; i < block->ncolumns; i++) {
-        MR_TRY(batch_size(&block->columns[i], i, joined != NULL && joined[i], block->rows, per,
-                          &extra, err));
+        MR_TRY(batch_size(&block->columns[i], names, i, joined != NULL && joined[i], block->rows,
+                          per, &extra, err));
     }
     MR_TRY(reshape_shell(block, block->rows / per, extra, &out, &arrays, err));
     unsigned char *at = arrays == NULL ? NULL : mr_buffer_data(arrays);

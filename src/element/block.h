@@ -81,10 +81,11 @@ int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, 
 
 /* Groups of @per rows become one row with a new first dimension: block of rows/@per rows (rows must
  * be a multiple). Nothing is copied. VAR columns: the dims within a group must agree, else MR_EINVAL
- * names both shapes. @joined (NULL: none): columns whose rows are put behind one another along their
- * first dimension instead; their other dims must agree. */
-int mr_block_batch(const mr_block *block, uint32_t per, const bool *joined, mr_block **ret,
-                   mr_error *err);
+ * names both shapes, and the component as in @names (may be NULL). @joined (NULL: none): columns
+ * whose rows are put behind one another along their first dimension instead; their other dims must
+ * agree. */
+int mr_block_batch(const mr_block *block, uint32_t per, const bool *joined, const mr_spec *names,
+                   mr_block **ret, mr_error *err);
 /* The inverse for one row of the first dimension: every row is cut into its dims[0] rows. */
 int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err);
 #define MR_COLUMN_NONE UINT32_MAX
@@ -100,11 +101,11 @@ int mr_block_unbatch_by(const mr_block *block, const uint32_t *counts, mr_block 
  * scalar in column @i of @padding, a block of one row (NULL: 0, false, ""). The block has at least
  * one row.
  *
- * MR_EDATALOSS names component and shapes when a row is larger than its shape; MR_EEXHAUSTED if the
- * result would have more than @bytes_max bytes.
+ * MR_EDATALOSS names component (as in @names, which may be NULL) and shapes when a row is larger than
+ * its shape; MR_EEXHAUSTED if the result would have more than @bytes_max bytes.
  */
 int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const mr_block *padding,
-                 size_t bytes_max, mr_block **ret, mr_error *err);
+                 size_t bytes_max, const mr_spec *names, mr_block **ret, mr_error *err);
 
 /* Where the rows come from (element/origin.h), lent; NULL: nobody wants to know. All functions here
  * that make blocks of blocks hand origins on; whoever fills a block by hand adds what the rows
@@ -165,6 +166,12 @@ int mr_spec_from_json(const void *text, size_t size, mr_spec **ret, mr_error *er
 /* The spec of elements whose components are datasets, each of one component of @spec; in the same
  * structure. */
 int mr_spec_of_datasets(const mr_spec *spec, mr_spec **ret, mr_error *err);
+
+/* What a message calls leaf @i of @spec, in @out: "component ['image']"; "the element" if it has no
+ * other; "component 3" if @spec is NULL. Returns @out. */
+#define MR_PLACE_BYTES 64
+const char *mr_spec_place(const mr_spec *spec, size_t i, char *out);
+#define MR_PLACE(spec, i) mr_spec_place((spec), (i), (char[MR_PLACE_BYTES]){0})
 
 /* "[2,?,3]" for messages. */
 const char *mr_dims_format(const int64_t *dims, int rank, char *out, size_t size);

@@ -6,7 +6,7 @@
 #define NO_VALUE UINT64_MAX
 
 /* The dims that each row of @c gets. */
-static int padded_dims(const struct mr_column *c, uint32_t i, uint32_t rows,
+static int padded_dims(const struct mr_column *c, const mr_spec *names, uint32_t i, uint32_t rows,
                        const struct mr_leaf_spec *shape, int64_t *dims, mr_error *err)
 {
     char have[128];
@@ -14,8 +14,9 @@ static int padded_dims(const struct mr_column *c, uint32_t i, uint32_t rows,
 
     if (c->rank != (uint8_t)shape->rank) {
         return mr_error_set(err, MR_EINVAL,
-                            "component %u: an element of %u dimensions cannot be padded to %s", i,
-                            c->rank, mr_dims_format(shape->dims, shape->rank, want, sizeof want));
+                            "%s: an element of %u dimensions cannot be padded to %s",
+                            MR_PLACE(names, i), c->rank,
+                            mr_dims_format(shape->dims, shape->rank, want, sizeof want));
     }
     for (uint32_t d = 0; d < c->rank; d++) {
         dims[d] = shape->dims[d] != MR_DIM_UNKNOWN ? shape->dims[d] : 0;
@@ -25,11 +26,11 @@ static int padded_dims(const struct mr_column *c, uint32_t i, uint32_t rows,
 
         for (uint32_t d = 0; d < c->rank; d++) {
             if (row[d] > dims[d] && shape->dims[d] != MR_DIM_UNKNOWN) {
-                return mr_error_set(
-                    err, MR_EDATALOSS,
-                    "component %u: an element of shape %s is larger than the padded shape %s", i,
-                    mr_dims_format(row, (int)c->rank, have, sizeof have),
-                    mr_dims_format(shape->dims, shape->rank, want, sizeof want));
+                return mr_error_set(err, MR_EDATALOSS,
+                                    "%s has the shape %s, which is larger than the padded shape %s",
+                                    MR_PLACE(names, i),
+                                    mr_dims_format(row, (int)c->rank, have, sizeof have),
+                                    mr_dims_format(shape->dims, shape->rank, want, sizeof want));
             }
             dims[d] = MR_MAX(row[d], dims[d]);
         }
@@ -243,9 +244,9 @@ static const unsigned char *pad_value(const mr_block *padding, uint32_t i, size_
     return *bytes > 0 ? (const unsigned char *)p->data + p->offsets[0] : zero;
 }
 
-static int plan_column(const mr_block *block, uint32_t i, const struct mr_leaf_spec *shape,
-                       const mr_block *padding, struct mr_column_layout *l, size_t *total,
-                       mr_error *err)
+static int plan_column(const mr_block *block, const mr_spec *names, uint32_t i,
+                       const struct mr_leaf_spec *shape, const mr_block *padding,
+                       struct mr_column_layout *l, size_t *total, mr_error *err)
 {
     const struct mr_column *c = &block->columns[i];
     size_t value_bytes;
@@ -255,13 +256,13 @@ static int plan_column(const mr_block *block, uint32_t i, const struct mr_leaf_s
     uint64_t heap;
 
     if (c->rank == MR_RANK_MAX) {
-        return mr_error_set(err, MR_EINVAL, "component %u: a batch would have rank %d, above %d", i,
-                            MR_RANK_MAX + 1, MR_RANK_MAX);
+        return mr_error_set(err, MR_EINVAL, "%s: a batch would have rank %d, above %d",
+                            MR_PLACE(names, i), MR_RANK_MAX + 1, MR_RANK_MAX);
     }
     *l = (struct mr_column_layout){
         .kind = MR_COLUMN_FIXED, .dtype = c->dtype, .rank = (uint8_t)(c->rank + 1)};
     l->dims[0] = block->rows;
-    MR_TRY(padded_dims(c, i, block->rows, shape, l->dims + 1, err));
+    MR_TRY(padded_dims(c, names, i, block->rows, shape, l->dims + 1, err));
     bool fits = mr_dims_product(l->dims, l->rank, &l->values);
     size_t size = c->dtype == MR_STRING ? sizeof(uint64_t) : mr_dtype_size((mr_dtype)c->dtype);
     fits = fits && !__builtin_mul_overflow(l->values, size, &payload);
@@ -319,7 +320,7 @@ static int pad_columns(const mr_block *block, const mr_block *padding, mr_block 
 }
 
 int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const mr_block *padding,
-                 size_t bytes_max, mr_block **ret, mr_error *err)
+                 size_t bytes_max, const mr_spec *names, mr_block **ret, mr_error *err)
 {
     MR_AUTO(mr_free)
     struct mr_column_layout *layout = mr_calloc(block->ncolumns, sizeof *layout);
@@ -330,7 +331,7 @@ int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const
     MR_ASSERT(padding == NULL || padding->ncolumns == block->ncolumns);
     MR_CHECK_ALLOC(layout, err);
     for (uint32_t i = 0; i < block->ncolumns; i++) {
-        MR_TRY(plan_column(block, i, &shapes[i], padding, &layout[i], &total, err));
+        MR_TRY(plan_column(block, names, i, &shapes[i], padding, &layout[i], &total, err));
     }
     if (total > bytes_max) {
         return mr_error_set(err, MR_EEXHAUSTED,

@@ -4,6 +4,10 @@
 
 #include <millrace/spec.h>
 
+/* The only keys of dicts that stand for something else. */
+#define MR_STRUCTURE_NAMEDTUPLE "!namedtuple"
+#define MR_STRUCTURE_DATASET "!dataset"
+
 /* Check @structure (NULL: "*" for one leaf, else a flat tuple) against @leaves, @n of them. *@ret
  * is its canonical text, freed with mr_free(). MR_EINVAL says what is wrong and where. Leaves that
  * the structure says to be datasets become such; without a structure those that are stay so.

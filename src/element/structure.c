@@ -6,9 +6,8 @@
 
 #include <jansson.h>
 
-#define NAMEDTUPLE "!namedtuple"
-
-#define DATASET "!dataset"
+#define NAMEDTUPLE MR_STRUCTURE_NAMEDTUPLE
+#define DATASET MR_STRUCTURE_DATASET
 
 #define TEXT (JSON_COMPACT | JSON_ENCODE_ANY)
 

@@ -59,7 +59,7 @@ int mr_record_file_open(const char *path, enum mr_file_compression compression, 
     }
     f->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (f->fd < 0) {
-        rc = mr_error_errno(err, errno, "file '%s'", MR_SHOWN_PATH(path));
+        rc = mr_error_file(err, errno, MR_SHOWN_PATH(path));
         goto out;
     }
     (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* advice only */
@@ -106,6 +106,9 @@ static int refill(struct mr_record_file *f, mr_error *err)
     do {
         n = read(f->fd, f->buffer, f->size);
     } while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EISDIR) {
+        return mr_error_file(err, errno, MR_SHOWN_PATH(f->path));
+    }
     if (n < 0) {
         return mr_error_errno(err, errno, "file '%s', offset %" PRIu64, MR_SHOWN_PATH_PART(f->path),
                               f->offset);

@@ -39,7 +39,10 @@ static int open_table(struct mr_table_file *f, const struct mr_table_format *for
 
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe makes nobody wait */
     if (f->fd < 0 || fstat(f->fd, &st) != 0) {
-        return mr_error_errno(err, errno, "file '%s'", f->path);
+        return mr_error_file(err, errno, f->path);
+    }
+    if (S_ISDIR(st.st_mode)) {
+        return mr_error_file(err, EISDIR, f->path);
     }
     if (!S_ISREG(st.st_mode)) {
         return mr_error_set(err, MR_EINVAL, "file '%s': this is no regular file", f->path);

@@ -15,6 +15,32 @@ static void show(struct mr_bytes in, char *out, size_t size)
     (void)mr_escape(text, out, size);
 }
 
+/* Does @in end with @end, in small letters or capitals of ASCII? */
+static bool ends_with(struct mr_bytes in, const char *end)
+{
+    size_t n = strlen(end);
+    bool same = in.size >= n;
+
+    for (size_t i = 0; same && i < n; i++) {
+        unsigned char c = ((const unsigned char *)in.data)[in.size - n + i];
+
+        same = (c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) == end[i];
+    }
+    return same;
+}
+
+/* Do bytes that are no image end as the name of one? */
+static bool is_name_of_image(struct mr_bytes in)
+{
+    static const char *const ends[] = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"};
+    bool found = false;
+
+    for (size_t i = 0; !found && i < sizeof ends / sizeof ends[0]; i++) {
+        found = ends_with(in, ends[i]);
+    }
+    return found;
+}
+
 const struct mr_image_codec *mr_image_codec_of(struct mr_bytes in, mr_error *err)
 {
     char text[MR_SHOWN_BYTES + 1];
@@ -31,7 +57,8 @@ const struct mr_image_codec *mr_image_codec_of(struct mr_bytes in, mr_error *err
     show(in, text, sizeof text);
     (void)mr_error_set(err, MR_EINVAL,
                        "%zu bytes that begin with '%s' are no image of a known format (JPEG, PNG, "
-                       "WebP, BMP, GIF)",
-                       in.size, text);
+                       "WebP, BMP, GIF)%s",
+                       in.size, text,
+                       is_name_of_image(in) ? ": read_file reads the file of that name" : "");
     return NULL;
 }

@@ -161,7 +161,8 @@ int mr_infer_rank(const struct mr_leaf_spec *in, size_t i, int rank, mr_error *e
     if (in[i].rank == MR_RANK_UNKNOWN || in[i].rank == rank) {
         return MR_OK;
     }
-    return mr_error_set(err, MR_EINVAL, "input %zu has rank %d; wants %d", i, in[i].rank, rank);
+    return mr_error_set(err, MR_EINVAL, "input %zu has rank %d; wants %d%s", i, in[i].rank, rank,
+                        rank == 0 ? ", a scalar: before batch, or in map_fn" : "");
 }
 
 int mr_infer_attr_or_input(bool is_attr, const struct mr_kernel_infer *it, const char *what,

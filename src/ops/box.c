@@ -9,6 +9,11 @@ int mr_box_dims(int rank, const int64_t *whole, const struct mr_tensor *begin,
         int64_t left = first <= whole[d] && first >= 0 ? whole[d] - first : -1;
 
         n = n == -1 && !outside ? left : n;
+        if (!outside && n > whole[d]) {
+            return mr_error_set(err, MR_EINVAL,
+                                "size %lld is not within axis %d, which has size %lld",
+                                (long long)n, d, (long long)whole[d]);
+        }
         if (n < 0 || (!outside && n > left)) {
             return mr_error_set(err, MR_EINVAL,
                                 "begin %lld, size %lld is not within axis %d, which has size %lld",

@@ -3,6 +3,7 @@
  */
 #include "ops/attr.h"
 #include "ops/example_config.h"
+#include "ops/example_names.h"
 
 static int prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
 {
@@ -163,8 +164,13 @@ static int count_own_values(const struct parsing *p, uint64_t r, size_t i, uint6
     *absent = kind == MR_FEATURE_NONE;
     if (*absent) {
         if (f->fallback == NULL && !f->sequence) {
-            return mr_error_set(err, MR_EINVAL, "%s is missing and has no default",
-                                mr_feature_text(f->name, text));
+            const struct mr_string *records =
+                (const struct mr_string *)(const void *)p->input->values;
+            char names[MR_EXAMPLE_NAMES_TEXT];
+
+            return mr_error_set(err, MR_EINVAL, "%s is missing and has no default%s",
+                                mr_feature_text(f->name, text),
+                                mr_example_names(records[r], names));
         }
         return MR_OK;
     }

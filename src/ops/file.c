@@ -40,6 +40,9 @@ static int read_open(int fd, const char *path, struct mr_result *out, mr_error *
     if (fstat(fd, &st) != 0) {
         return mr_error_errno(err, errno, "file '%s'", MR_SHOWN(path));
     }
+    if (S_ISDIR(st.st_mode)) {
+        return mr_error_file(err, EISDIR, MR_SHOWN(path));
+    }
     if (!S_ISREG(st.st_mode)) { /* a pipe might never end */
         return mr_error_set(err, MR_EINVAL, "'%s' is not a regular file", MR_SHOWN(path));
     }
@@ -69,7 +72,7 @@ static int fill_read_file(const struct mr_row *row, struct mr_result *out, mr_er
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        return mr_error_errno(err, errno, "file '%s'", MR_SHOWN(path));
+        return mr_error_file(err, errno, MR_SHOWN(path));
     }
     int rc = read_open(fd, path, out, err);
     (void)close(fd);

@@ -278,7 +278,7 @@ static int row_of_parts(const struct mr_kernel_call *call, const mr_block *resul
         return no_parts(call, mr_block_column_count(results), ret, err);
     }
     MR_TRY(mr_block_slice(results, first, count, &some, err));
-    return mr_block_batch(some, count, NULL, ret, err);
+    return mr_block_batch(some, count, NULL, NULL, ret, err);
 }
 
 static int rows_of_parts(const struct mr_kernel_call *call, const struct parts *p,
@@ -287,7 +287,7 @@ static int rows_of_parts(const struct mr_kernel_call *call, const struct parts *
     mr_error ignored; /* the rows one by one say which it is */
 
     if (p->same && p->rows > 0 && p->counts[0] > 0 &&
-        mr_block_batch(results, p->counts[0], NULL, ret, &ignored) == MR_OK) {
+        mr_block_batch(results, p->counts[0], NULL, NULL, ret, &ignored) == MR_OK) {
         return MR_OK;
     }
     struct mr_scratch held;

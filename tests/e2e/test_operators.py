@@ -137,7 +137,7 @@ def test_padded_batch_refuses_what_does_not_fit():
     ds = vectors(1, 2, 3, 1)
     it = iter(ds.padded_batch(2, padded_shapes=[2]))
     assert next(it).tolist() == [[1, 0], [1, 2]]
-    with pytest.raises(mr.errors.DataLossError, match=r"padded_batch.*component 0.*\[3\].*\[2\]"):
+    with pytest.raises(mr.errors.DataLossError, match=r"padded_batch.*the element .*\[3\].*\[2\]"):
         next(it)
     with pytest.raises(mr.errors.InvalidArgumentError, match="cannot be padded"):
         ds.padded_batch(2, padded_shapes=[2, 2])
@@ -205,7 +205,7 @@ def test_padded_batch_refuses_values_that_do_not_fit():
     ):
         list(numbers.flat_map(lambda n: ds.padded_batch(2, [-n])))
     with pytest.raises(
-        mr.errors.DataLossError, match=r"\[2\] is larger than the padded shape \[1\]"
+        mr.errors.DataLossError, match=r"\[2\], which is larger than the padded shape \[1\]"
     ):
         list(numbers.flat_map(lambda n: ds.padded_batch(2, [n - 2])))
 

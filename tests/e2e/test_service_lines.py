@@ -291,7 +291,7 @@ def test_batches_that_cannot_be_made_name_their_records(files, cluster):
         here = error_of(ds)
         assert re.match(
             op + r" \(step 4, e2e/test_service_lines.py:[0-9]+\), element 1 "
-            r"\(file '[^']*', records 3 to 5, offset 6\): component 0: ",
+            r"\(file '[^']*', records 3 to 5, offset 6\): the element has the shape",
             here,
         ), here
         there = error_of(ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF)))

@@ -210,8 +210,11 @@ def test_rows_before_the_damage_are_read(tmp_path):
 def test_what_is_no_regular_file(tmp_path, dataset):
     """Nobody writes into the pipe: it must not be waited for."""
     os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(mr.errors.InvalidArgumentError, match="this is no regular file"):
+    for path, says in (
+        (tmp_path, "Is a directory"),
+        (tmp_path / "pipe", "this is no regular file"),
+    ):
+        with pytest.raises(mr.errors.InvalidArgumentError, match=says):
             dataset(path)
 
 

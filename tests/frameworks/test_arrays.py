@@ -137,3 +137,32 @@ def test_a_data_loader_reads_a_job(how):
                 FromService(ds), batch_size=None, num_workers=2, multiprocessing_context=how
             )
             assert sorted(int(x[0]) for x in loader) == list(range(100))
+
+
+def test_a_data_loader_takes_what_iterates():
+    ds = mr.Dataset.from_tensor_slices(X).batch(2)
+
+    class Batches(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(ds)
+
+    loader = torch.utils.data.DataLoader(Batches(), batch_size=None)
+    assert [x.shape for x in loader] == [(2, 4), (1, 4)]
+    with pytest.raises(TypeError, match="IterableDataset"):
+        list(torch.utils.data.DataLoader(ds, batch_size=None))
+
+
+def test_functions_of_frameworks_in_a_pipeline():
+    ds = mr.Dataset.from_tensor_slices(X)
+    with pytest.raises(TypeError, match="torch.sqrt of <mr.Tensor .*Use mr.sqrt"):
+        ds.map(lambda x: torch.sqrt(x))
+    with pytest.raises(TypeError, match="torch.cat .*use mr.concat"):
+        ds.map(lambda x: torch.cat([x, x]))
+    with pytest.raises(TypeError) as caught:
+        ds.map(lambda x: jnp.sqrt(x))
+    assert any("those of mr do" in note for note in caught.value.__notes__)
+    for ones in (torch.ones(4), jnp.ones(4)):  # constants, on either side
+        for add in (lambda x: x + ones, lambda x: ones + x):
+            assert next(iter(ds.map(add))).tolist() == [1, 2, 3, 4]
+    with pytest.raises(TypeError, match="use mr.float32$"):
+        ds.map(lambda x: mr.cast(x, torch.float32))

@@ -106,6 +106,22 @@ static void own_message_may_be_an_argument(void **state)
     assert_string_equal(err.message, "outer (inner)");
 }
 
+static void a_file_that_is_a_pattern_or_a_directory_gets_a_hint(void **state)
+{
+    mr_error err = {0};
+
+    assert_int_equal(mr_error_file(&err, ENOENT, "a.csv"), MR_ENOTFOUND);
+    assert_string_equal(err.message, "file 'a.csv': No such file or directory");
+    assert_int_equal(mr_error_file(&err, ENOENT, "*.csv"), MR_ENOTFOUND);
+    assert_string_equal(err.message,
+                        "file '*.csv': No such file or directory: list_files finds the "
+                        "files of a pattern");
+    assert_int_equal(mr_error_file(&err, EACCES, "*.csv"), MR_EPERM);
+    assert_string_equal(err.message, "file '*.csv': Permission denied");
+    assert_int_equal(mr_error_file(&err, EISDIR, "a"), MR_EINVAL);
+    assert_string_equal(err.message, "file 'a': Is a directory: list_files finds the files in it");
+}
+
 static void codes_are_canonical_statuses(void **state)
 {
     for (int status = 0; status <= 16; status++) {
@@ -630,6 +646,7 @@ int main(void)
         cmocka_unit_test(a_message_that_grows_too_long_keeps_its_end),
         cmocka_unit_test(what_is_cut_in_front_keeps_its_end),
         cmocka_unit_test(own_message_may_be_an_argument),
+        cmocka_unit_test(a_file_that_is_a_pattern_or_a_directory_gets_a_hint),
         cmocka_unit_test(codes_are_canonical_statuses),
         cmocka_unit_test(buf_grows_and_is_terminated),
         cmocka_unit_test(buf_reports_failed_allocation_once_at_the_end),

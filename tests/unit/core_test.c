@@ -175,7 +175,8 @@ static void who_joins_must_mean_the_same_job(void **state)
                                                     .dynamic = true}),
                      MR_EINVAL);
     assert_string_equal(the_reply(t)->error.message,
-                        "job 'train' differs in processing mode: existing {OFF, AUTO, dataset "
+                        "job 'train' differs in processing mode, which needs another job_name: "
+                        "existing {OFF, AUTO, dataset "
                         "'numbers'}, requested {DYNAMIC, AUTO, dataset 'numbers'}");
     assert_int_equal(open_job(t, (struct open_args){.client = "c2",
                                                     .dataset = "numbers",

@@ -225,7 +225,7 @@ static void batch_round(struct mr_rng *rng)
     mr_block_unref(block);
 
     bool can = table_batch(&part, per, &want);
-    int rc = mr_block_batch(slice, per, NULL, &out, &err);
+    int rc = mr_block_batch(slice, per, NULL, NULL, &out, &err);
     mr_block_unref(slice);
     assert_int_equal(rc, can ? MR_OK : MR_EINVAL);
     if (can) {

@@ -39,7 +39,7 @@ static void a_batch_copies_nothing(void **state)
 
     assert_int_equal(mr_block_slice(block, 32, 32, &slice, NULL), MR_OK);
     uint64_t before = mr_alloc_count();
-    assert_int_equal(mr_block_batch(slice, 32, NULL, &batch, NULL), MR_OK);
+    assert_int_equal(mr_block_batch(slice, 32, NULL, NULL, &batch, NULL), MR_OK);
     assert_int_equal(mr_alloc_count() - before, 1);
     assert_ptr_equal(mr_block_column(batch, 0)->data,
                      (const int64_t *)mr_block_column(block, 0)->data + 32);
@@ -236,8 +236,8 @@ static void expect_records_travel(const mr_block *block)
         assert_int_equal(mr_block_concat(both, 2, &a[0], NULL), MR_OK);
         assert_int_equal(mr_block_slice(b[0], 3, 2 * rows - 5, &b[1], NULL), MR_OK);
         assert_int_equal(mr_block_slice(a[0], 3, 2 * rows - 5, &a[1], NULL), MR_OK);
-        assert_int_equal(mr_block_batch(b[0], 2, NULL, &b[2], NULL), MR_OK);
-        assert_int_equal(mr_block_batch(a[0], 2, NULL, &a[2], NULL), MR_OK);
+        assert_int_equal(mr_block_batch(b[0], 2, NULL, NULL, &b[2], NULL), MR_OK);
+        assert_int_equal(mr_block_batch(a[0], 2, NULL, NULL, &a[2], NULL), MR_OK);
         for (int k = 0; k < 3; k++) {
             expect_same_records(a[k], b[k]);
             mr_block_unref(a[k]);
@@ -286,7 +286,7 @@ static void strings_keep_their_offsets_when_batched(void **state)
     mr_block *rows = words();
     mr_block *out = NULL;
 
-    assert_int_equal(mr_block_batch(rows, 1, NULL, &out, NULL), MR_OK);
+    assert_int_equal(mr_block_batch(rows, 1, NULL, NULL, &out, NULL), MR_OK);
     mr_block_unref(rows);
     out = alone(out);
     assert_int_equal(mr_block_column(out, 0)->rank, 2);
@@ -304,7 +304,7 @@ static void rows_are_joined_and_cut_again(void **state)
     mr_block *cut = NULL;
     mr_error err;
 
-    assert_int_equal(mr_block_batch(rows, 2, (const bool[]){true}, &joined, NULL), MR_OK);
+    assert_int_equal(mr_block_batch(rows, 2, (const bool[]){true}, NULL, &joined, NULL), MR_OK);
     joined = alone(joined);
     assert_int_equal(mr_block_rows(joined), 2);
     assert_int_equal(mr_block_column(joined, 0)->row_dims[0], 3);
@@ -365,7 +365,7 @@ static void records_travel_with_the_bytes(void **state)
     assert_int_equal(mr_block_gather(joined, picked, 11, &out, NULL), MR_OK);
     expect_records_travel(out);
     mr_block_unref(out);
-    assert_int_equal(mr_block_batch(joined, 3, NULL, &out, NULL), MR_OK);
+    assert_int_equal(mr_block_batch(joined, 3, NULL, NULL, &out, NULL), MR_OK);
     mr_buffer *bytes;
     mr_block *back;
     size_t used;
@@ -581,7 +581,7 @@ static void a_block_is_checked_against_a_spec(void **state)
     assert_int_equal(mr_spec_new(want + 1, 1, NULL, &spec, NULL), MR_OK);
     assert_int_equal(mr_block_check_spec(block, spec, &err), MR_EINVAL);
     assert_non_null(strstr(err.message, "[?]"));
-    assert_int_equal(mr_block_batch(block, 2, NULL, &batch, NULL), MR_OK);
+    assert_int_equal(mr_block_batch(block, 2, NULL, NULL, &batch, NULL), MR_OK);
     assert_int_equal(mr_block_check_spec(batch, spec, &err), MR_OK);
     mr_spec_unref(spec);
     assert_int_equal(mr_spec_new(want, 2, NULL, &spec, NULL), MR_OK);
@@ -620,6 +620,42 @@ static void structures_are_canonical(void **state)
                                  &err),
                      MR_OK);
     mr_spec_unref(a);
+}
+
+static void components_have_names(void **state)
+{
+    const struct mr_leaf_spec leaves[5] = {
+        int64_scalar, int64_scalar, int64_scalar, int64_scalar, {.dtype = MR_STRING}};
+    static const char *const names[] = {"component ['a'][0]", "component ['a'][1]['b']",
+                                        "component ['t'].x", "component ['t'].y[1]",
+                                        "component ['z']"};
+    const char *structure = "{\"a\":[\"*\",{\"b\":\"*\"}],"
+                            "\"t\":{\"!namedtuple\":[\"T\",[\"x\",\"y\"],[\"*\",[[],\"*\"]]]},"
+                            "\"z\":{\"!dataset\":[[[\"int64\"]],\"*\"]}}";
+    mr_spec *spec;
+
+    assert_int_equal(mr_spec_new(leaves, 5, structure, &spec, NULL), MR_OK);
+    for (size_t i = 0; i < 5; i++) {
+        assert_string_equal(MR_PLACE(spec, i), names[i]);
+    }
+    mr_spec_unref(spec);
+    assert_int_equal(mr_spec_new(&int64_scalar, 1, NULL, &spec, NULL), MR_OK);
+    assert_string_equal(MR_PLACE(spec, 0), "the element");
+    mr_spec_unref(spec);
+    assert_string_equal(MR_PLACE(NULL, 3), "component 3");
+}
+
+static void a_long_name_of_a_component_is_cut(void **state)
+{
+    char structure[400];
+    mr_spec *spec;
+
+    (void)snprintf(structure, sizeof structure, "{\"%0300d\":\"*\"}", 0);
+    assert_int_equal(mr_spec_new(&int64_scalar, 1, structure, &spec, NULL), MR_OK);
+    const char *name = MR_PLACE(spec, 0);
+    assert_true(strlen(name) < MR_PLACE_BYTES);
+    assert_string_equal(name + strlen(name) - 6, "000...");
+    mr_spec_unref(spec);
 }
 
 static void bad_specs_are_refused(void **state)
@@ -771,6 +807,8 @@ int main(void)
         cmocka_unit_test(bad_columns_are_named),
         cmocka_unit_test(a_block_is_checked_against_a_spec),
         cmocka_unit_test(structures_are_canonical),
+        cmocka_unit_test(components_have_names),
+        cmocka_unit_test(a_long_name_of_a_component_is_cut),
         cmocka_unit_test(bad_specs_are_refused),
         cmocka_unit_test(specs_survive_protobuf),
         cmocka_unit_test(no_memory_is_an_error),

@@ -180,7 +180,8 @@ static void refused(const char *what, bool with_default, uint32_t bad_row, const
 
 static void features_that_do_not_fit(void **state)
 {
-    refused("pt", false, 1, "feature 'label' is missing and has no default");
+    refused("pt", false, 1,
+            "feature 'label' is missing and has no default; the record has 'pixels', 'tag'");
     refused("ept", false, 1, "feature 'label' is missing");
     refused("Lpt", false, 1, "feature 'label' has 2 values; wants 1");
     refused("fpt", false, 1, "feature 'label' is a float list; wants an int64 list");

@@ -10,7 +10,7 @@ import os
 import random
 import sys
 import warnings
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, Iterable, NoReturn
 
 import numpy as np
 
@@ -115,19 +115,23 @@ def instead_of_numpy(name: str, module: str = "numpy") -> str:
 
 # ---- names that are not there ----
 
-_ragged = "there are no ragged or sparse tensors yet: use padded_batch"
-_own = "the names of {} are in mr itself"
-
 _MISSING = {
     "": {
-        "data": _own.format("tf.data"),
-        "ragged": _ragged,
-        "sparse": _ragged,
-        "RaggedTensor": _ragged,
-        "SparseTensor": _ragged,
+        "data": "the names of tf.data are in mr itself (mr.Dataset, mr.AUTOTUNE), in "
+        "mr.experimental and in mr.service",
         "Variable": "functions have no state: Dataset.scan hands one from element to element",
-        "audio": "it is not supported: apply it behind the iterator",
-        "keras": "models are not its business: feed them with the elements of a dataset",
+        "keras": "models are not its business: feed them with the elements of a dataset; folders "
+        "of files are read with Dataset.list_files and map",
+        # what PyTorch, JAX and NumPy users look for
+        "DataLoader": "a dataset is its own loader: shuffle, batch and prefetch, then loop over it",
+        "from_numpy": "use mr.Dataset.from_tensor_slices(arrays), or mr.constant(array)",
+        "tensor": "use mr.constant",
+        "array": "use mr.constant",
+        "asarray": "use mr.convert_to_tensor",
+        "arange": "use mr.range, or mr.Dataset.range",
+        "numpy": "the functions of mr take arrays",
+        "jit": "leave it away: functions given to map, filter, ... are traced",
+        "from_generator": "use mr.Dataset.from_tensor_slices, or mr.experimental.from_list",
     },
     "lookup": {"StaticTensorTable": "use mr.lookup.StaticHashTable"},
     "service": {"experimental": "its names are in mr.service"},
@@ -150,7 +154,7 @@ def missing_name(module: str) -> Callable[[str], Any]:
     def __getattr__(name: str) -> NoReturn:
         text = f"module {module!r} has no attribute {name!r}"
         if name in hints:
-            raise AttributeError(f"{text} as TensorFlow has: {hints[name]}")
+            raise AttributeError(f"{text}: {hints[name]}")
         if not name.startswith("_"):
             found = _places(name)
             there = [n for n in vars(sys.modules[module]) if not n.startswith("_")]
@@ -158,12 +162,36 @@ def missing_name(module: str) -> Callable[[str], Any]:
             if found:
                 text += f": there is {found[0]}"
             elif name in reasons:
-                text += f" as TensorFlow has: {reasons[name]}"
+                text += f": {reasons[name]}"
             elif close:
                 text += f": there is {close[0]!r}"
         raise AttributeError(text)
 
     return __getattr__
+
+
+def no_attribute(owner: str, name: str, habits: dict[str, str], own: Iterable[str]) -> str:
+    """
+    What an AttributeError says of an object of the class @owner, which has the attributes @own: what
+    to use in place of @name.
+    """
+    text = f"{owner!r} object has no attribute {name!r}"
+    if name.startswith("_"):
+        return text  # somebody asks for a protocol
+    if name in habits:
+        return f"{text}: {habits[name]}"
+    if owner == "Tensor":
+        if name.endswith("_") and not name.endswith("__"):
+            return f"{text}: {habits['at']}"
+        found = _places(_NUMPY.get(name, name))
+        if found or name in _NUMPY:
+            return f"{text}: use {found[0] if found else 'mr.' + _NUMPY[name]}(x)"
+    close = difflib.get_close_matches(name, [n for n in own if not n.startswith("_")], 1, 0.7)
+    if close:
+        return f"{text}: there is {close[0]!r}"
+    if owner == "Tensor":
+        return f"{text}: tensors have Python's operators and NumPy's methods, mr has the functions"
+    return text
 
 
 # ---- at the user's line ----

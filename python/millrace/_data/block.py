@@ -18,7 +18,7 @@ import marshal
 import os
 import pathlib
 import reprlib
-from typing import Any, Iterable, Sequence, TypeAlias
+from typing import Any, Iterable, Iterator, Sequence, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -294,6 +294,15 @@ def _holds_arrays(value: Any) -> bool:
     return isinstance(value, (np.ndarray, np.generic))
 
 
+def _way(value: Any) -> str:
+    """What to do with what is no tensor, where one may know."""
+    if isinstance(value, Iterator):
+        return ": make a list of it first"
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return ": mr.experimental.from_list makes a dataset of a list of dicts"
+    return ""
+
+
 def _from_literal(value: Any) -> Array:
     array: Array
     if _holds_strings(value):
@@ -301,9 +310,10 @@ def _from_literal(value: Any) -> Array:
     else:
         try:
             array = np.array(value)
-        except ValueError as e:  # ragged nesting
+        except ValueError:  # ragged nesting
             raise ValueError(
-                f"a list stands for one tensor, and this one has no shape: {e}"
+                "a list stands for one tensor, and this one has no shape, as its rows differ: "
+                f"mr.ragged.constant takes lists of several lengths ({short(value)})"
             ) from None
     if array.dtype.kind == "O" and not _holds_strings(value):
         for one in array.reshape(-1):
@@ -311,7 +321,9 @@ def _from_literal(value: Any) -> Array:
                 raise TypeError(f"a list of numbers holds {one!r}: {_what_to_give(one)}")
             if isinstance(one, _UNITS):
                 raise TypeError(f"{short(one)} is no number: {_what_to_give(one)}")
-        raise TypeError(f"cannot make a tensor of {type(value).__name__} ({short(value)})")
+        raise TypeError(
+            f"cannot make a tensor of {type(value).__name__} ({short(value)}){_way(value)}"
+        )
     if array.dtype.kind == "O":
         return array
     if _holds_arrays(value):

@@ -170,7 +170,10 @@ class TensorShape:
         return iter(self.as_list())
 
     def __getitem__(self, i: Any) -> Any:
-        found: Any = tuple(self.as_list())[i]
+        try:
+            found: Any = tuple(self.as_list())[i]
+        except IndexError:
+            raise IndexError(f"the shape {self} has no axis {i}") from None
         return TensorShape(found) if isinstance(i, slice) else found
 
     def __bool__(self) -> bool:

@@ -54,4 +54,6 @@ def paths(value: Any) -> Any:
     """@value, with what os.fspath() makes of the paths in it."""
     if isinstance(value, (list, tuple)):
         return [paths(v) for v in value]
+    if isinstance(value, Symbol):
+        return value
     return os.fspath(value) if isinstance(value, os.PathLike) else value

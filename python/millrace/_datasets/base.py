@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Self, Sequence
 
 from .. import errors
@@ -26,6 +27,12 @@ class DatasetBase:
     """
     A handle of the library, with the options that hold for it. Nothing else makes one than Dataset.
     """
+
+    def __init_subclass__(cls) -> None:
+        """The methods are Dataset's, whatever file they are in: errors of their calls say so."""
+        for name, method in vars(cls).items():
+            if inspect.isfunction(method) and not name.startswith("_"):
+                method.__qualname__ = f"Dataset.{name}"
 
     def __init__(self, handle: _ffi.DatasetHandle, options: Options | None = None) -> None:
         if not isinstance(handle, _ffi.DatasetHandle):

@@ -36,7 +36,11 @@ class Functions(Reading):
     def _trace_dataset(self, func: Callable[..., Any], what: str) -> _ffi.FunctionHandle:
         fn, returned = self._trace(func, what)
         if returned is None:
-            raise TypeError(f"the function given to {what} returns a Dataset")
+            raise TypeError(
+                f"the function given to {what} returns a Dataset, and this one returned something "
+                "else: mr.Dataset.from_tensor_slices(x) makes one of the parts of a tensor, "
+                "mr.TFRecordDataset(name) of the records of a file"
+            )
         return fn
 
     def _parallel(self, attrs: AttrTable, num_parallel_calls: Any, deterministic: Any) -> AttrTable:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from .. import errors
+from .._base.habits import OF_DATASETS
+from .._base.hints import no_attribute
 from .._base.html import html_table
 from .._capi import ffi as _ffi
 from .._capi.ffi import byref, check, lib
@@ -57,13 +59,32 @@ class Reading(DatasetBase):
     def __len__(self) -> int:
         n = int(self.cardinality())
         if n == INFINITE_CARDINALITY:
-            raise TypeError("the dataset is infinite")
+            raise TypeError("the dataset is infinite: ds.take(n) has a length")
         if n == UNKNOWN_CARDINALITY:
-            raise TypeError("the length of the dataset is unknown")
+            raise TypeError(
+                "the length of the dataset is unknown: sum(1 for _ in ds) counts, "
+                "ds.apply(mr.experimental.assert_cardinality(n)) says it"
+            )
         return n
 
     def __bool__(self) -> bool:
         return True
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        raise TypeError(
+            "ds[...]: a dataset is a stream, which has no element for an index: loop over it, or use "
+            "ds.skip(i).take(n). A DataLoader of PyTorch takes it inside of an IterableDataset with "
+            "__iter__ = lambda self: iter(ds), and batch_size=None"
+        )
+
+    def __add__(self, other: Any) -> NoReturn:
+        raise TypeError(
+            "ds + ...: one dataset behind another is ds.concatenate(other); to change its elements, "
+            "use ds.map(function)"
+        )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(no_attribute("Dataset", name, OF_DATASETS, dir(type(self))))
 
     def fingerprint(self) -> bytes:
         """Return 16 bytes that are equal for equal pipelines, however they were built.

@@ -31,7 +31,7 @@ _COMPRESSIONS = (None, "", "NONE", "AUTO", "GZIP", "ZSTD", "LZ4", "SNAPPY")
 
 def path_of(path: Any, what: str) -> str:
     """@path, in a form that means the same in other processes of this machine."""
-    if not isinstance(path, (str, bytes, os.PathLike)):
+    if isinstance(path, Symbol) or not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(f"{what}: the path is a string or a path, not {type(path).__name__}")
     name = os.fsdecode(path)
     if not name or "\0" in name:

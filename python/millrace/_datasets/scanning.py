@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from .. import errors
 from .._capi import ffi as _ffi
 from .._data import spec as _spec
 from .._data import structure as _structure
 from .._data.block import as_tensor_array, new_block
 from .._graph.attrs import AttrTable
+from .._graph.literals import is_literal
 from .._graph.symbol import current_graph
 from ..dtypes import as_dtype
 from .base import DatasetBase
-from .trace import trace
+from .trace import call, trace
 
 
 def _relaxed(spec: _spec.TensorSpec, other: _spec.TensorSpec) -> _spec.TensorSpec:
@@ -42,7 +44,15 @@ def scan_arguments(
     out: dict[str, Any] = {}
 
     def checked(old: Any, element: Any) -> Any:
-        result = scan_func(old, element)
+        try:
+            result = call(scan_func, (old, element), "scan")
+        except errors.InvalidArgumentError as e:
+            if "dtypes" in e.message and any(map(is_literal, leaves)):
+                kinds = ", ".join(spec.dtype.name for spec in state)
+                e.add_note(
+                    f"The state begins as {kinds}: np.int64(0) or np.float32(0) says another."
+                )
+            raise
         if isinstance(result, list):
             result = tuple(result)
         if not isinstance(result, tuple) or len(result) != 2:
@@ -75,7 +85,7 @@ def reduction(
     """What reduce() is over an empty dataset, and the function with which it is a scan()."""
 
     def both(old: Any, element: Any) -> tuple[Any, Any]:
-        state = reduce_func(old, element)
+        state = call(reduce_func, (old, element), "reduce")
         state = tuple(state) if isinstance(state, list) else state
         return state, state
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+import inspect
+import re
+from typing import Any, Callable, Sequence
 
 from .._base.hints import Draws
 from .._capi import ffi as _ffi
@@ -11,6 +13,56 @@ from .._data.structure import Structure
 from .._graph.symbol import current_graph
 from .._graph.tensor import Graph
 from .base import DatasetBase
+
+
+_TENSOR = re.compile(r"\bTensor\b")  # in an error of Python or of another package
+
+
+def _described(arguments: Sequence[Any]) -> str:
+    """What a function is called with, in words."""
+    if len(arguments) != 1:
+        return f"{len(arguments)} arguments, one for each part of the element"
+    if isinstance(arguments[0], dict):
+        keys = ", ".join(map(repr, arguments[0]))
+        return f"one argument, a dict with the keys {keys}"
+    return "one argument, the element"
+
+
+def _check_arguments(func: Callable[..., Any], arguments: Sequence[Any], what: str) -> None:
+    """TypeError if @func cannot be called with @arguments."""
+    try:
+        signature = inspect.signature(func)
+    except (TypeError, ValueError):
+        return  # of C: it says so itself
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        takes = f"{getattr(func, '__name__', type(func).__name__)}{signature}"
+        raise TypeError(
+            f"{what} calls its function with {_described(arguments)}, which {takes} does not take"
+        ) from None
+
+
+def call(func: Callable[..., Any], arguments: Sequence[Any], what: str) -> Any:
+    """
+    What @func, a user's function, gives for symbolic @arguments. Errors that are Python's own get a
+    line that says what is special here.
+    """
+    _check_arguments(func, arguments, what)
+    try:
+        return func(*arguments)
+    except KeyError as e:
+        keys = [k for argument in arguments if isinstance(argument, dict) for k in argument]
+        if keys and e.args and e.args[0] not in keys:
+            e.add_note(f"The elements that {what} gets have the keys {', '.join(map(repr, keys))}.")
+        raise
+    except TypeError as e:
+        if _TENSOR.search(str(e)):
+            e.add_note(
+                f"The function given to {what} is called once, with symbolic tensors: functions of "
+                "other packages do not take them, those of mr do."
+            )
+        raise
 
 
 def trace(
@@ -40,7 +92,7 @@ def trace(
         ]
         arguments = _structure.unflatten(structure, inputs)
         # A named tuple is one argument.
-        result = func(*arguments) if type(arguments) is tuple else func(arguments)
+        result = call(func, arguments if type(arguments) is tuple else (arguments,), what)
         if draws is not None:
             draws.warn(what)
         if isinstance(result, list):

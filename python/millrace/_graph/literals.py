@@ -12,6 +12,9 @@ from ..dtypes import DType, as_dtype
 from .symbol import Symbol
 
 
+SHOWN = "<mr.Tensor %"  # how the text of a symbolic tensor begins
+
+
 def is_literal(value: Any) -> bool:
     """A Python number, string, or list of them: something whose dtype is open."""
     if isinstance(value, (list, tuple)):
@@ -48,7 +51,8 @@ def _literal_kind(value: Any) -> str:
     while isinstance(value, (list, tuple)):
         kinds = {_literal_kind(v) for v in value}
         return max(kinds, key="bifcs".index) if len(kinds) <= 1 or kinds <= {"i", "f", "c"} else "?"
-    return {bool: "b", int: "i", float: "f", complex: "c"}.get(type(value), "s")
+    classes = {bool: "b", int: "i", float: "f", complex: "c"}  # bool is an int, so the first fits
+    return next((letter for cls, letter in classes.items() if isinstance(value, cls)), "s")
 
 
 def to_array(value: Any, like: DType | None = None) -> Array:
@@ -60,6 +64,11 @@ def to_array(value: Any, like: DType | None = None) -> Array:
         raise TypeError(
             f"a {type(value).__name__} stands where a tensor is wanted: use .to_tensor() of a ragged "
             "one, mr.sparse.to_dense of a sparse one"
+        )
+    if isinstance(value, str) and SHOWN in value:
+        raise TypeError(
+            f"{value!r} is a string with the name of a symbolic tensor in it, as str(x) gives: use "
+            "mr.strings.as_string(x) of numbers, + or mr.strings.join of strings"
         )
     if like is None or not is_literal(value):
         return as_tensor_array(value)

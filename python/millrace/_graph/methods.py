@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 import string
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, NoReturn, TypeVar
 
 import numpy as np
 
@@ -83,6 +83,18 @@ def _listed(values: tuple[Any, ...]) -> Any:
     """f(1, 2) as f((1, 2))"""
     one = len(values) == 1 and not isinstance(values[0], (int, np.integer))
     return values[0] if one else values
+
+
+class Count(int):
+    """The number of values of a tensor, which PyTorch's users call."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError(
+            "x.size() of PyTorch: x.size is the number of values here, as NumPy's; use x.shape, or "
+            "mr.shape(x) where sizes are not known"
+        )
 
 
 class ArrayMethods(Symbol):
@@ -278,7 +290,7 @@ class ArrayMethods(Symbol):
         known = [dim for dim in dims if dim is not None]
         if len(known) < len(dims):
             return _apply("size", [self], AttrTable().dtype("dtype", "int64"))
-        return math.prod(known)
+        return Count(math.prod(known))
 
     @_as_numpy("x.copy()", "[array([0, 1]), array([2, 3])]", "The tensor: nobody can change it.")
     def copy(self, order: str = "C") -> Any:

@@ -17,7 +17,8 @@ import contextlib
 import ctypes
 from typing import Any, Callable, Iterator, NoReturn, Sequence, TypeAlias
 
-from .._base.hints import OPERATORS, instead_of_numpy
+from .._base.habits import OF_TENSORS
+from .._base.hints import OPERATORS, instead_of_numpy, no_attribute
 from .._capi import ffi as _ffi
 from .._capi.ffi import byref, check, lib
 from .._data import structure as _structure
@@ -29,7 +30,7 @@ from ..errors import UnimplementedError
 from . import slicing as _slicing
 from .attrs import AttrTable
 from .caller import caller
-from .literals import common_dtype, holds_complex, to_array
+from .literals import SHOWN, common_dtype, holds_complex, to_array
 from .methods import ArrayMethods, matrix_product
 from .operators import first_element, new_dataset
 from .symbol import Symbol, TensorLike, current_graph, holds_symbols, stack
@@ -378,9 +379,9 @@ def convert_to_tensor(
     return array.astype(like.numpy_dtype())
 
 
-def _refuse(what: str, way_out: str) -> Callable[..., NoReturn]:
+def _refuse(what: str, way_out: str, error: type[Exception] = TypeError) -> Callable[..., NoReturn]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError(
+        raise error(
             f"{what}: this is a symbolic tensor (dtype {self.dtype.name}, shape "
             f"{self.shape}), which has no value while the function is traced. "
             f"{way_out}"
@@ -473,6 +474,18 @@ class Tensor(ArrayMethods):
     def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> NoReturn:
         self._refuse_numpy(function.__name__, function.__module__)
 
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, arguments: Any = (), named: Any = None
+    ) -> NoReturn:
+        """PyTorch's operators come here, too: they are those of the tensor on their right then."""
+        tensor = next((x for x in arguments if isinstance(x, Tensor)), None)
+        name = function.__name__
+        raise TypeError(
+            f"torch.{name} of {tensor!r}, which has no value while the function is traced: "
+            f"{OF_TENSORS.get(name, instead_of_numpy(name))}"
+        )
+
     def _refuse_numpy(self, name: str, module: str = "numpy") -> NoReturn:
         _refuse(f"{module}.{name} of a tensor", instead_of_numpy(name, module))(self)
 
@@ -500,7 +513,7 @@ class Tensor(ArrayMethods):
         )
 
     def __repr__(self) -> str:
-        return f"<mr.Tensor %{self.index} shape={self.shape} dtype={self.dtype.name}>"
+        return f"{SHOWN}{self.index} shape={self.shape} dtype={self.dtype.name}>"
 
     __sub__, __rsub__ = _binary("sub")
     __mul__, __rmul__ = _binary("mul")
@@ -511,7 +524,6 @@ class Tensor(ArrayMethods):
     __lt__, __le__ = _binary("less")[0], _binary("less_equal")[0]
     __gt__, __ge__ = _binary("greater")[0], _binary("greater_equal")[0]
     __eq__, __ne__ = _binary("equal")[0], _binary("not_equal")[0]  # type: ignore[assignment]
-    __hash__ = None  # type: ignore[assignment]  # == is element-wise
     __and__, __rand__ = _logical("logical_and", "bitwise_and")
     __or__, __ror__ = _logical("logical_or", "bitwise_or")
     __xor__, __rxor__ = _logical("logical_xor", "bitwise_xor")
@@ -548,27 +560,53 @@ class Tensor(ArrayMethods):
         return matrix_product(self.graph.convert(other, self.dtype), self)
 
     def __getitem__(self, key: Any) -> Any:
+        if self.dtype.kind == "s" and self.ndim == 0 and isinstance(key, (int, slice)):
+            raise TypeError("x[...] of a string: use mr.strings.substr(x, pos, len)")
         return _slicing.take(self, key, _without_hint)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(no_attribute("Tensor", name, OF_TENSORS, dir(Tensor)))
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise TypeError(f"x[...] = value: {OF_TENSORS['at']}")
+
     __bool__ = _refuse(
-        "a tensor used as a condition (if, while, and, or, not)",
-        "Use mr.where(condition, x, y) or mr.cond(condition, f, g), & | ~ instead of and/or/not, or "
-        "Dataset.filter.",
+        "a tensor used as a condition (if, while, and, or, not, in, a < x < b)",
+        "Use mr.where(condition, x, y) or mr.cond(condition, f, g), & | ~ instead of and/or/not, "
+        "mr.reduce_any(x == values) instead of `in`, or Dataset.filter.",
     )
     __len__ = _refuse(
-        "len() of a tensor", "Use x.shape[0], or mr.shape(x)[0] where the size is not known."
+        "len() of a tensor",
+        "Use x.shape[0], or mr.shape(x)[0] where the size is not known; mr.strings.length of strings.",
     )
     __int__ = _refuse("int() of a tensor", "Use mr.cast(x, mr.int64).")
-    __float__ = _refuse("float() of a tensor", "Use mr.cast(x, mr.float32).")
+    __float__ = _refuse(
+        "float() or a function of `math` of a tensor",
+        "Use mr.cast(x, mr.float32); mr.sqrt, mr.exp, ... instead of those of math.",
+    )
     __index__ = _refuse(
-        "a tensor used as a Python index or count", "Use mr.gather, mr.range, or a constant."
+        "a tensor used as a Python index or count",
+        "Use mr.gather(values, x), mr.range, or a constant.",
+    )
+    # == is element-wise, so that equal ones cannot be found
+    __hash__ = _refuse(
+        "a tensor as the key of a dict or in a set",
+        "Use mr.lookup.StaticHashTable, or mr.where(x == key, a, b).",
+    )
+    # No TypeError: os.path.join() would put its own in the place of that.
+    __fspath__ = _refuse(
+        "a tensor as a path (open, os.path, pathlib)",
+        "Use mr.io.read_file(x) for the contents, mr.strings.join([folder, x], '/') for names.",
+        UnimplementedError,
     )
     __complex__ = _refuse("complex() of a tensor", "Use mr.cast(x, mr.complex128).")
     __array__ = _refuse(
-        "a NumPy function applied to a tensor", "Use the function of the same name in mr."
+        "a NumPy function applied to a tensor",
+        "Use the function of the same name in mr; mr.stack([x, y]) instead of an array of tensors.",
     )
     __format__ = _refuse(
-        "a tensor in an f-string or format()", "Use mr.strings.as_string and mr.strings.join."
+        "a tensor in an f-string or format()",
+        "Strings join with +, as x + '.jpg'; mr.strings.as_string(x) makes one of a number.",
     )
     __contains__ = _refuse("`in` applied to a tensor", "Use mr.reduce_any(x == value).")
     numpy = _refuse("x.numpy()", "Values exist when the dataset is iterated.")

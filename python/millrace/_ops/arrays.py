@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, Sequence
+from typing import Any, Sequence, SupportsIndex
 
 import numpy as np
 
@@ -230,6 +230,10 @@ def transpose(
            [2, 5],
            [3, 6]], dtype=int32)
     """
+    if isinstance(perm, SupportsIndex):
+        raise TypeError(
+            f"perm is the list of all axes in their new order, as [2, 0, 1], not {perm}"
+        )
     attrs = AttrTable() if perm is None else AttrTable().ints("perm", perm)
     turned = apply1("transpose", [a], attrs)
     return apply1("conj", [turned]) if conjugate and as_dtype(turned.dtype).is_complex else turned

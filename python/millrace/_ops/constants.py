@@ -178,7 +178,10 @@ def static_shape(shape: Any) -> list[int] | None:
         shape = shape.as_list()
     array = np.asarray(shape)
     if array.ndim > 1 or (array.size > 0 and array.dtype.kind not in "iu"):
-        raise TypeError(f"shapes and sizes are vectors of integers, not {shape!r}")
+        unknown = (
+            ": -1, or mr.shape(x)[0], is a size that is not known" if None in array.flat else ""
+        )
+        raise TypeError(f"shapes and sizes are vectors of integers, not {shape!r}{unknown}")
     dims: list[int] = array.astype(np.int64).reshape(-1).tolist()
     return dims
 

@@ -346,3 +346,60 @@ def control_dependencies(control_inputs: Any) -> contextlib.AbstractContextManag
     ...     x = mr.identity(2)
     """
     return contextlib.nullcontext()
+
+
+def function(
+    func: Callable[..., Any] | None = None,
+    input_signature: Any = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: Any = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: Any = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+) -> Any:
+    """Give a function back as it is; a decorator, so that ``tf.function`` may stay in a script.
+
+    There is nothing to compile: a function that a dataset gets is traced there, and elsewhere it
+    works on arrays.
+
+    Parameters
+    ----------
+    func : callable, optional
+        The function; None: a decorator comes back.
+    input_signature, autograph, jit_compile, reduce_retracing : optional
+        Accepted and ignored. `if` and `for` on tensors are not turned into `cond` and `while_loop`:
+        they raise TypeError, which says what to use.
+    experimental_implements, experimental_autograph_options : optional
+        Accepted and ignored.
+    experimental_attributes, experimental_relax_shapes : optional
+        Accepted and ignored.
+    experimental_compile, experimental_follow_type_hints : optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    callable
+        `func`, or a decorator.
+
+    Raises
+    ------
+    TypeError
+        `func` is no function.
+
+    Examples
+    --------
+    >>> @mr.function
+    ... def double(x):
+    ...     return x * 2
+    >>> list(mr.Dataset.range(3).map(double))
+    [0, 2, 4]
+    """
+    if func is None:
+        return function
+    if not callable(func):
+        raise TypeError(f"function is a decorator of functions, not of {type(func).__name__}")
+    return func

@@ -8,6 +8,7 @@ from .. import dtypes
 from .._graph.attrs import AttrTable
 from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import apply1, convert_to_tensor
+from ..dtypes import as_dtype
 from . import arrays, elementwise
 from .constants import cast, static_shape
 from .control import switch_case
@@ -36,6 +37,11 @@ class ResizeMethod:
 def as_images(images: TensorLike) -> Any:
     """@images as a tensor of 3 or 4 dimensions."""
     tensor = images if isinstance(images, Symbol) else convert_to_tensor(images)
+    if as_dtype(tensor.dtype).kind == "s":
+        raise TypeError(
+            "images are numbers, these are strings: decode them first, with mr.io.decode_image, "
+            "and of names of files read the contents, with mr.io.read_file"
+        )
     if tensor.ndim not in (3, 4):
         raise ValueError(
             "images are [height, width, channels] or a batch of these: got "

@@ -13,6 +13,7 @@ import numpy as np
 from .. import errors
 from .._capi import ffi as _ffi
 from .._capi.ffi import byref, check, lib
+from .._datasets.base import DatasetBase
 from .._graph.attrs import AttrTable
 from .._process import server as _server
 
@@ -78,6 +79,10 @@ def _mode_name(mode: Any) -> str:
         return mode.name
     if isinstance(mode, str) and mode not in ShardingPolicy.__members__:
         return mode
+    if isinstance(mode, DatasetBase):
+        raise TypeError(
+            "distribute takes no dataset: ds.apply(mr.service.distribute(mode, service))"
+        )
     raise ValueError(
         f"{mode!r} is not a processing mode: use a ShardingPolicy, "
         '"parallel_epochs" or "distributed_epoch"'

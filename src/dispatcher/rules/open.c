@@ -113,8 +113,8 @@ static int compare(const struct mr_job *job, const struct mr_wish *wish, mr_erro
                             NAME(guarantee, wish->guarantee));
     }
     return mr_error_set(err, MR_EINVAL,
-                        "job '%.80s' differs in %s: existing {%s, %s, dataset '%.40s'}, requested "
-                        "{%s, %s, dataset '%.40s'}",
+                        "job '%.80s' differs in %s, which needs another job_name: existing {%s, "
+                        "%s, dataset '%.40s'}, requested {%s, %s, dataset '%.40s'}",
                         mr_job_label(job), what, NAME(processing_mode, rec->mode),
                         rec->target_workers, rec->dataset_id, NAME(processing_mode, wish->mode),
                         wish->target, wish->dataset_id);

@@ -45,10 +45,10 @@ static int joined_components(const struct mr_attr *a, size_t n, bool **ret, mr_e
 }
 
 /* The rows of @leaf put behind one another. */
-static int infer_joined(struct mr_leaf_spec *leaf, size_t i, mr_error *err)
+static int infer_joined(struct mr_leaf_spec *leaf, const mr_spec *names, size_t i, mr_error *err)
 {
     if (leaf->rank == 0) {
-        return mr_error_set(err, MR_EINVAL, "component %zu is a scalar: nothing to join", i);
+        return mr_error_set(err, MR_EINVAL, "%s is a scalar: nothing to join", MR_PLACE(names, i));
     }
     if (leaf->rank > 0) {
         leaf->dims[0] = MR_DIM_UNKNOWN;
@@ -74,7 +74,7 @@ static int infer_spec(struct mr_infer *in, struct mr_leaf_spec *leaves, size_t n
     MR_TRY(joined_components(mr_infer_attr(in, "joined"), n, &joined, err));
     for (size_t i = 0; i < n; i++) {
         if (joined != NULL && joined[i]) {
-            MR_TRY(infer_joined(&leaves[i], i, err));
+            MR_TRY(infer_joined(&leaves[i], in->inputs[0]->spec, i, err));
             continue;
         }
         if (leaves[i].rank == MR_RANK_UNKNOWN) {
@@ -82,8 +82,8 @@ static int infer_spec(struct mr_infer *in, struct mr_leaf_spec *leaves, size_t n
         }
         if (leaves[i].rank == MR_RANK_MAX) {
             return mr_error_set(err, MR_EINVAL,
-                                "tensor %zu has %d dimensions already, more are not possible", i,
-                                MR_RANK_MAX);
+                                "%s has %d dimensions already, more are not possible",
+                                MR_PLACE(in->inputs[0]->spec, i), MR_RANK_MAX);
         }
         memmove(leaves[i].dims + 1, leaves[i].dims,
                 (size_t)leaves[i].rank * sizeof leaves[i].dims[0]);
@@ -288,10 +288,11 @@ static int take(struct batch_iter *it, uint32_t size, mr_block **ret, mr_error *
     if (rc == MR_OK && it->padding.shapes != NULL) {
         size_t budget = it->head.env->budget_bytes;
 
-        rc = mr_block_pad(rows, it->padding.shapes, it->padding.values,
-                          MR_MIN(budget, MR_ELEMENT_BYTES_MAX), ret, err);
+        rc =
+            mr_block_pad(rows, it->padding.shapes, it->padding.values,
+                         MR_MIN(budget, MR_ELEMENT_BYTES_MAX), head->ds->inputs[0]->spec, ret, err);
     } else if (rc == MR_OK) {
-        rc = mr_block_batch(rows, size, it->joined, ret, err);
+        rc = mr_block_batch(rows, size, it->joined, head->ds->inputs[0]->spec, ret, err);
     }
     return rc == MR_OK ? MR_OK : mr_op_fail_rows(head, head->delivered, rows, rc, err);
 }
@@ -307,7 +308,7 @@ static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, 
 
         MR_TRY(mr_gather_take(&it->rows, batches * size, &all, err));
         if (mr_block_rows(all) == batches * size &&
-            mr_block_batch(all, size, it->joined, ret, &ignored) == MR_OK) {
+            mr_block_batch(all, size, it->joined, NULL, ret, &ignored) == MR_OK) {
             return MR_OK;
         }
         /* Back into the queue, in front of the rest. */

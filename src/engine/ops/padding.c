@@ -5,7 +5,7 @@
 #define DIM_OF_SIZES (-2) /* in padded_shapes: the next number of sizes */
 
 /* The padded shape of a leaf, from the numbers at @dims; @leaf becomes it. */
-static int pad_leaf(struct mr_leaf_spec *leaf, size_t i, int64_t rank, const int64_t *dims,
+static int pad_leaf(struct mr_leaf_spec *leaf, const char *place, int64_t rank, const int64_t *dims,
                     mr_error *err)
 {
     struct mr_leaf_spec padded = {.dtype = leaf->dtype, .rank = (int8_t)rank};
@@ -16,14 +16,14 @@ static int pad_leaf(struct mr_leaf_spec *leaf, size_t i, int64_t rank, const int
     for (int d = 0; d < rank; d++) {
         if (dims[d] < DIM_OF_SIZES) {
             return mr_error_set(err, MR_EINVAL,
-                                "argument 'padded_shapes', component %zu: %lld is not a dimension",
-                                i, (long long)dims[d]);
+                                "argument 'padded_shapes', %s: %lld is not a dimension", place,
+                                (long long)dims[d]);
         }
         fits = fits && (dims[d] < 0 || leaf->rank == MR_RANK_UNKNOWN || leaf->dims[d] <= dims[d]);
         padded.dims[d] = dims[d] < 0 ? MR_DIM_UNKNOWN : dims[d];
     }
     if (!fits) {
-        return mr_error_set(err, MR_EINVAL, "component %zu is %s: it cannot be padded to %s", i,
+        return mr_error_set(err, MR_EINVAL, "%s is %s: it cannot be padded to %s", place,
                             mr_leaf_text(leaf, is), mr_leaf_text(&padded, wants));
     }
     *leaf = padded;
@@ -46,15 +46,15 @@ static int padded_leaves(const mr_spec *elements, const struct mr_attr *shapes,
                                             : MR_RANK_UNKNOWN;
 
         if (shapes == NULL && rank == MR_RANK_UNKNOWN) {
-            rc = mr_error_set(
-                err, MR_EINVAL,
-                "argument 'padded_shapes' is missing: component %zu has an unknown rank", i);
+            rc = mr_error_set(err, MR_EINVAL,
+                              "argument 'padded_shapes' is missing: %s has an unknown rank",
+                              MR_PLACE(elements, i));
         } else if (shapes != NULL &&
                    (rank < 0 || rank > MR_RANK_MAX || shapes->count - at - 1 < rank)) {
-            rc = mr_error_set(err, MR_EINVAL,
-                              "argument 'padded_shapes' has no shape for component %zu", i);
+            rc = mr_error_set(err, MR_EINVAL, "argument 'padded_shapes' has no shape for %s",
+                              MR_PLACE(elements, i));
         } else if (shapes != NULL) {
-            rc = pad_leaf(&leaves[i], i, rank, shapes->ints + at + 1, err);
+            rc = pad_leaf(&leaves[i], MR_PLACE(elements, i), rank, shapes->ints + at + 1, err);
             at += 1 + (int32_t)rank;
         }
     }
