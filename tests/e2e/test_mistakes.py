@@ -375,3 +375,37 @@ def test_a_table_is_not_made_of_a_dict():
     for table in (mr.lookup.StaticHashTable, mr.lookup.StaticVocabularyTable):
         with pytest.raises(TypeError, match="KeyValueTensorInitializer.*not of dict"):
             table({"a": 1}, 1)
+
+
+@pytest.mark.parametrize("function", [lambda x: x.sum(dim=0), lambda x: mr.reduce_sum(x, dim=0)])
+def test_axes_of_pytorch(function):
+    text = full_text(lambda: in_map(function, [[1, 2]]))
+    assert re.search(r"(Tensor\.|reduce_)sum\(\) got .* 'dim'\n`dim` .* are `axis`", text)
+
+
+@pytest.mark.parametrize(
+    "name,hint",
+    [
+        ("data", "mr.Dataset.*mr.experimental.*mr.service"),
+        ("DataLoader", "batch"),
+        ("from_numpy", "from_tensor_slices"),
+        ("tensor", "mr.constant"),
+        ("array", "mr.constant"),
+        ("arange", "mr.range"),
+        ("jit", "traced"),
+        ("keras", "list_files"),
+        ("ParquetDataset", "mr.experimental.ParquetDataset"),
+        ("from_generator", "from_list"),
+    ],
+)
+def test_names_that_the_package_does_not_have_say_what_to_use(name, hint):
+    with pytest.raises(AttributeError, match=f"'millrace' has no attribute '{name}': .*{hint}"):
+        getattr(mr, name)
+
+
+def test_a_padding_value_of_another_dtype_names_its_component():
+    ds = mr.Dataset.from_tensor_slices({"id": [[1]], "words": [["a"]]})
+    with pytest.raises(TypeError, match=r"padding_values, component \['words'\]: the literal 0 "):
+        ds.padded_batch(2, padding_values=0)
+    padded = ds.padded_batch(2, {"id": [2], "words": [2]}, {"id": 0, "words": "-"})
+    assert next(iter(padded))["words"].tolist() == [[b"a", b"-"]]

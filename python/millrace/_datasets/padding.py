@@ -114,7 +114,11 @@ def add_values(
     for i, (spec, part) in enumerate(zip(specs, parts, strict=True)):
         if part is None:
             part = b"" if spec.dtype.kind == "s" else np.zeros((), spec.dtype.numpy_dtype())
-        scalar: Any = part if isinstance(part, Symbol) else to_array(part, spec.dtype)
+        try:
+            scalar: Any = part if isinstance(part, Symbol) else to_array(part, spec.dtype)
+        except TypeError as e:
+            place = _structure.places(structure)[i]
+            raise TypeError(f"padding_values, component {place or i}: {e}") from None
         if scalar.ndim != 0:
             raise ValueError(
                 f"the padding value of component {i} must be a scalar, not of shape "

@@ -57,7 +57,9 @@ def call(func: Callable[..., Any], arguments: Sequence[Any], what: str) -> Any:
             e.add_note(f"The elements that {what} gets have the keys {', '.join(map(repr, keys))}.")
         raise
     except TypeError as e:
-        if _TENSOR.search(str(e)):
+        if str(e).endswith(("argument 'dim'", "argument 'keepdim'")):
+            e.add_note("`dim` and `keepdim` of PyTorch are `axis` and `keepdims` here.")
+        elif _TENSOR.search(str(e)):
             e.add_note(
                 f"The function given to {what} is called once, with symbolic tensors: functions of "
                 "other packages do not take them, those of mr do."

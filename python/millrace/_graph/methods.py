@@ -41,6 +41,7 @@ def _as_numpy(example: str, result: str, returns: str = "The result.") -> Callab
     """A docstring in NumPy's form for a method: what it makes of the vectors [0 1] and [2 3]."""
 
     def complete(method: F) -> F:
+        method.__qualname__ = f"Tensor.{method.__name__}"  # errors of calls say so
         names = [n for n in inspect.signature(method).parameters if n != "self"]
         parts = [inspect.cleandoc(method.__doc__ or "")]
         if names:
