@@ -63,8 +63,8 @@ static void nothing_to_pad_copies_nothing(void **state)
 
     assert_int_equal(mr_block_alloc(3, &vector, 1, &rows, NULL), MR_OK);
     memset(mr_block_data(rows, 0), 1, 3 * 8 * sizeof(int64_t));
-    assert_int_equal(mr_block_pad(rows, &any, NULL, SIZE_MAX, &same, NULL), MR_OK);
-    assert_int_equal(mr_block_pad(rows, &nine, NULL, SIZE_MAX, &padded, NULL), MR_OK);
+    assert_int_equal(mr_block_pad(rows, &any, NULL, SIZE_MAX, NULL, &same, NULL), MR_OK);
+    assert_int_equal(mr_block_pad(rows, &nine, NULL, SIZE_MAX, NULL, &padded, NULL), MR_OK);
     assert_ptr_equal(mr_block_column(same, 0)->data, mr_block_column(rows, 0)->data);
     assert_int_equal(mr_block_column(same, 0)->dims[0], 3);
     assert_int_equal(mr_block_column(same, 0)->dims[1], 8);
