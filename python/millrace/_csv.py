@@ -162,7 +162,7 @@ _KINDS = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64, dtypes.str
 
 
 def _kind(text: str) -> DType:
-    """The first of TensorFlow's order that holds the number @text; else string, as of nan and inf."""
+    """The first of TensorFlow's order that holds the number @text; else string, as of nan."""
     try:
         whole = int(text)
         if -(2**63) <= whole < 2**63:

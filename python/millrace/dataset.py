@@ -13,6 +13,7 @@ from ._capi import ffi as _ffi
 from ._capi.ffi import byref, check, lib
 from ._data import structure as _structure
 from ._data.block import Array, as_tensor_array, new_block, tensor_arrays
+from ._data.composite import sizes_of
 from ._datasets.arguments import AUTOTUNE as AUTOTUNE, IntLike as IntLike, add_flag, add_number
 from ._datasets.arguments import paths
 from ._datasets.batches import Batches
@@ -208,7 +209,10 @@ class Dataset(Saving, Batches, Order):
             _add_values(attrs, leaves)
         else:
             attrs.block("tensors", new_block(1, _tensors("from_tensors", leaves, structure)))
-        return Dataset._of("from_tensors", attrs=attrs)
+        ds = Dataset._of("from_tensors", attrs=attrs)
+        if has_composites(structure):
+            ds._sizes = sizes_of(tensors)
+        return ds
 
     @staticmethod
     def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:

@@ -244,3 +244,29 @@ def test_in_branches():
         )
     )
     assert lists(ds) == [[[0], [1]], [[0]], [[0, 1]]]
+
+
+def test_sizes_of_sparse_elements():
+    x = mr.SparseTensor([[0, 1], [2, 3]], [1, 2], [3, 4])
+    cube = mr.SparseTensor([[0, 1, 1], [2, 3, 0]], ["a", "b"], [3, 4, 2])
+    Spec = mr.SparseTensorSpec
+    whole = mr.Dataset.from_tensors({"x": x, "n": [1, 2, 3], "c": cube})
+    assert whole.element_spec["x"] == Spec([3, 4], "int32")
+    rows = mr.Dataset.from_tensor_slices({"x": x, "n": [1, 2, 3], "c": cube})
+    assert rows.element_spec == {
+        "x": Spec([4], "int32"),
+        "n": mr.TensorSpec([], "int32"),
+        "c": Spec([4, 2], "string"),
+    }
+    kept = rows.filter(lambda x: True).shuffle(3).repeat(2).take(4).cache().prefetch(1)
+    assert kept.element_spec == rows.element_spec
+    assert rows.batch(2).element_spec["c"] == Spec([None, 4, 2], "string")
+    assert rows.batch(2, drop_remainder=True).element_spec["x"] == Spec([2, 4], "int32")
+    assert rows.batch(2).unbatch().element_spec == rows.element_spec
+    assert rows.map(lambda x: x["x"]).element_spec == Spec([None], "int32")
+    both = mr.Dataset.zip({"b": rows, "a": mr.Dataset.range(3)})
+    assert both.element_spec["b"] == rows.element_spec
+    for element in kept:
+        assert element["x"].dense_shape.tolist() == [4] and element["c"].shape == (4, 2)
+    # a batch is as large as its largest element, whatever is known
+    assert [b["x"].dense_shape.tolist() for b in rows.batch(2)] == [[2, 4], [1, 4]]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..dtypes import DType, DTypeLike, as_dtype
+from . import structure as _structure
 from .spec import ShapeLike, TensorShape, TensorSpec
+
+# What is known of the sizes of the sparse tensors in an element: one entry a component, None of
+# others. The library knows the rank alone, since the dense shape is a value.
+Sizes: TypeAlias = list[list[int | None] | None]
 
 
 class RaggedTensorSpec:
@@ -199,3 +204,22 @@ def sparse_spec(indices: TensorSpec, values: TensorSpec, dense_shape: TensorSpec
     shape, places = dense_shape.shape.dims, indices.shape.dims
     rank = shape[0] if shape and shape[0] is not None else places[1] if places else None
     return SparseTensorSpec([None] * (rank or 0), values.dtype)
+
+
+def sizes_of(element: Any) -> Sizes | None:
+    """The sizes of the sparse tensors in @element, whose values are known; None: it has none."""
+    found: Sizes = [
+        part.shape.as_list() if getattr(part, "_composite_name", None) == "SparseTensor" else None
+        for part in _structure.flatten(element, _structure.is_composite)[0]
+    ]
+    return found if any(found) else None
+
+
+def with_sizes(spec: Any, sizes: Sizes) -> Any:
+    """@spec of elements whose sparse tensors have @sizes."""
+    parts, structure = _structure.flatten(spec, _structure.is_composite)
+    known = [
+        SparseTensorSpec(size, part.dtype) if size is not None else part
+        for part, size in zip(parts, sizes, strict=True)
+    ]
+    return _structure.unflatten(structure, known)

@@ -10,6 +10,7 @@ from .._capi import ffi as _ffi
 from .._capi.ffi import lib
 from .._data import spec as _spec
 from .._data import structure as _structure
+from .._data.composite import Sizes
 from .._data.structure import Structure
 from .._graph.attrs import AttrTable
 from .._graph.operators import new_dataset
@@ -21,6 +22,7 @@ from .pipeline import Pipeline
 _ONE_SOURCE = {"range", "from_tensors", "from_tensor_slices", "map", "zip", "concatenate"}
 # What leaves elements as they are, of one input.
 _KEEP_ELEMENTS = {"shuffle", "take", "skip", "shard", "repeat", "prefetch"}
+_KEEP_SIZES = _KEEP_ELEMENTS | {"filter", "take_while", "cache", "ignore_errors", "zip"}
 
 
 class DatasetBase:
@@ -50,6 +52,7 @@ class DatasetBase:
         self._encoded: bytes | None = None
         # Of datasets that stand for others: what has them (saving.py), and makes one of an element.
         self._elements_are: Any = None
+        self._sizes: Sizes | None = None
         self._pipeline: Pipeline = ("?", ())
 
     @property
@@ -80,6 +83,7 @@ class DatasetBase:
             handle.services |= part.services
         ds._note_sharding(op, inputs)
         ds._note_datasets(op, inputs)
+        ds._note_sizes(op, inputs)
         ds._pipeline = (op, tuple(d._pipeline for d in inputs))
         return ds
 
@@ -101,6 +105,14 @@ class DatasetBase:
                 "shuffle, take, skip, shard and repeat, and read them with interleave or flat_map"
             )
         self._elements_are = of
+
+    def _note_sizes(self, op: str, inputs: Sequence[DatasetBase]) -> None:
+        """Sparse tensors have the sizes that they had, where elements stay what they are."""
+        if op not in _KEEP_SIZES or all(ds._sizes is None for ds in inputs):
+            return
+        self._sizes = []
+        for ds in inputs:
+            self._sizes += ds._sizes or [None] * len(_structure.outline(ds._structure)[1])
 
     def _counting(self, ds: Self, counts: Any) -> Self:
         """@ds, made of this dataset; without @counts it has all of its elements, or none."""

@@ -93,6 +93,9 @@ class Batches(DatasetBase):
 
         if _composites.has_composites(self._structure):
             made: Self = _composites.batch(self, add_size, row_splits_dtype)
+            rows = None if isinstance(batch_size, Symbol) or not drop_remainder else int(batch_size)
+            if self._sizes is not None:
+                made._sizes = [None if size is None else [rows, *size] for size in self._sizes]
             return made
         return self._of("batch", [self], add_size(AttrTable()))
 
@@ -419,6 +422,8 @@ class Batches(DatasetBase):
         """
         if _composites.has_composites(self._structure):
             rows: Self = _composites.unbatch(self)
+            if self._sizes is not None:
+                rows._sizes = [None if size is None else size[1:] for size in self._sizes]
             return rows
         return self._of("unbatch", [self])
 

@@ -16,6 +16,7 @@ from .._capi import ffi as _ffi
 from .._capi.ffi import byref, check, lib
 from .._data import spec as _spec
 from .._data import structure as _structure
+from .._data.composite import with_sizes
 from .._graph.symbol import current_graph
 from ..options import Options
 from .base import DatasetBase
@@ -34,7 +35,8 @@ class Reading(DatasetBase):
         """What the elements are: mr.TensorSpec in their structure."""
         if self._elements_are is not None:
             return self._elements_are.element_spec
-        return _spec.element_spec_of(self._spec_ptr)
+        spec = _spec.element_spec_of(self._spec_ptr)
+        return spec if self._sizes is None else with_sizes(spec, self._sizes)
 
     def cardinality(self, name: str | None = None) -> np.int64:
         """Return the number of elements, as far as it is known without reading.
