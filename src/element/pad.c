@@ -339,7 +339,7 @@ int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const
                             block->rows, total == SIZE_MAX ? "more than " : "", total, bytes_max);
     }
     if (fits_as_it_is(block, layout)) {
-        return mr_block_batch(block, block->rows, NULL, ret, err);
+        return mr_block_batch(block, block->rows, NULL, names, ret, err);
     }
     MR_TRY(mr_block_layout(1, layout, block->ncolumns, 0, &out, err));
     MR_TRY(pad_columns(block, padding, out, err));
