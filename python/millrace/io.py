@@ -213,6 +213,8 @@ class TFRecordWriter:
         self._closing, error = _ffi.Error(), _ffi.Error()  # what closing said
         kind = TFRecordOptions.get_compression_type_string(options)
         level = getattr(options, "compression_level", None)
+        if level is not None and abs(level) >= 1 << 31:
+            raise errors.InvalidArgumentError(f"there is no compression level {level}")
         self._temporary = f"{self._path}.{self._pid}.tmp"
         self._writer: ctypes.c_void_p | None = ctypes.c_void_p()
         check(

@@ -57,6 +57,8 @@ class _Group:
             raise TypeError(
                 f"option {name!r} is {kind.__name__}, not {type(value).__name__} " f"({value!r})"
             )
+        if kind is int and isinstance(value, int) and not 0 <= value < 1 << 63:
+            raise ValueError(f"option {name!r} is 0 or more and less than 2**63, not {value}")
         self._values[name] = value
 
     def _given(self) -> dict[str, Any]:

@@ -294,6 +294,10 @@ def test_the_level_of_zstd(tmp_path):
     assert sizes[1] < sizes[0]
     with pytest.raises(mr.errors.InvalidArgumentError, match="level 20: 0 to 19"):
         mr.io.TFRecordWriter(tmp_path / "x", mr.io.TFRecordOptions("ZSTD", compression_level=20))
+    with pytest.raises(mr.errors.InvalidArgumentError, match=f"no compression level {2**32 + 2}"):
+        mr.io.TFRecordWriter(
+            tmp_path / "x", mr.io.TFRecordOptions("ZSTD", compression_level=2**32 + 2)
+        )
 
 
 def test_many_files_in_parallel(tmp_path):

@@ -244,6 +244,33 @@ def test_a_slice_is_within_its_tensor(begin, size):
     assert mr.slice(np.arange(4), [4], [0]).shape == mr.slice(np.arange(4), [4], [-1]).shape == (0,)
 
 
+WIDE = {
+    "one_hot": lambda n: mr.one_hot([1], n),
+    "quality": lambda n: mr.io.encode_jpeg(np.zeros((1, 1, 1), np.uint8), quality=n),
+    "num_buckets": lambda n: mr.strings.to_hash_bucket("a", n),
+    "seed": lambda n: mr.random.uniform([1], seed=n),
+    "seed of a dataset": lambda n: mr.Dataset.random(seed=n),
+    "maxsplit": lambda n: mr.strings.split("a b", maxsplit=n),
+    "axis": lambda n: mr.reduce_sum([1], axis=n),
+    "axes": lambda n: mr.reverse([1], [n]),
+    "take": lambda n: mr.Dataset.range(3).take(n),
+    "shape": lambda n: mr.random.uniform([n]),
+    "ram_budget": lambda n: setattr(mr.Options().autotune, "ram_budget", n),
+    "private_threadpool_size": lambda n: setattr(
+        mr.Options().threading, "private_threadpool_size", n
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WIDE)
+@pytest.mark.parametrize("number", [2**63, 2**64 + 2, 2 - 2**64])
+def test_numbers_of_more_than_64_bits(what, number):
+    """They are no others of which the last bits are the same."""
+    with pytest.raises((ValueError, OverflowError, TypeError)) as raised:
+        WIDE[what](number)
+    assert "\n" not in str(raised.value)
+
+
 ONE = mr.SparseTensor(np.zeros((1, 2), np.int64), np.ones(1), [1, 1])
 # Of a number, 2**40.
 HUGE = {

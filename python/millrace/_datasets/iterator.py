@@ -157,11 +157,12 @@ class NumpyIterator:
     def _open(self) -> _Handle:
         dataset, handle = self._dataset, _Handle()
         options = _ffi.IteratorOptions(struct_size=ctypes.sizeof(_ffi.IteratorOptions))
-        options.threads = (
+        threads = (
             dataset._options.threading.private_threadpool_size
             or dataset._options.autotune.cpu_budget
             or 0
         )
+        options.threads = min(threads, 1 << 31)
         options.memory_budget_bytes = dataset._options.autotune.ram_budget or 0
         for service in dataset._handle.services:
             _server.refuse_dead(service.removeprefix("grpc://").split(","))

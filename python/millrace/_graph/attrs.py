@@ -7,11 +7,20 @@ from typing import Any, Iterable, Sequence
 
 import numpy as np
 
+from .. import errors
 from .._capi import ffi as _ffi
 from .._data.block import new_block
 from .._data.spec import integer
 from ..dtypes import as_dtype
 from .symbol import current_graph
+
+
+def _int64(name: str, value: Any) -> int:
+    """ctypes would cut off what is too large."""
+    number = integer(name, value)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise errors.InvalidArgumentError(f"{name} is {number}, which is no integer of 64 bits")
+    return number
 
 
 class AttrTable:
@@ -32,7 +41,7 @@ class AttrTable:
         return self
 
     def int(self, name: str, value: Any) -> AttrTable:
-        return self._add(name, _ffi.ATTR_INT, i=integer(name, value))
+        return self._add(name, _ffi.ATTR_INT, i=_int64(name, value))
 
     def bool(self, name: str, value: Any) -> AttrTable:
         return self._add(name, _ffi.ATTR_BOOL, i=1 if value else 0)
@@ -54,11 +63,11 @@ class AttrTable:
         return self._add(name, kind, ints=array, count=len(values))
 
     def ints(self, name: str, values: Iterable[Any]) -> AttrTable:
-        return self._ints(name, _ffi.ATTR_INTS, [integer(name, v) for v in values])
+        return self._ints(name, _ffi.ATTR_INTS, [_int64(name, v) for v in values])
 
     def shape(self, name: str, dims: Iterable[Any]) -> AttrTable:
         return self._ints(
-            name, _ffi.ATTR_SHAPE, [-1 if d is None else integer(name, d) for d in dims]
+            name, _ffi.ATTR_SHAPE, [-1 if d is None else _int64(name, d) for d in dims]
         )
 
     def block(self, name: str, block: _ffi.ConstantHandle) -> AttrTable:
