@@ -47,6 +47,81 @@ def test_cached_repeated_shuffled_zipped():
     assert [(r.to_list(), int(i)) for r, i in pairs] == list(zip(EXPECTED, range(4)))
 
 
+def both(n=7):
+    """A ragged tensor, a number, and a sparse tensor."""
+    ds = rows(n).ragged_batch(1)
+    return ds.map(lambda r: {"n": r.nrows(), "r": r, "s": (r.to_sparse(),)})
+
+
+def test_windows_are_of_the_components():
+    windows = both().window(3, shift=2, drop_remainder=True)
+    for at, w in enumerate(windows):
+        assert sorted(w) == ["n", "r", "s"]
+        assert w["r"].element_spec == mr.RaggedTensorSpec([None, None], mr.int64)
+        assert w["s"][0].element_spec == mr.SparseTensorSpec([None, None], mr.int64)
+        kept = range(2 * at, 2 * at + 3)
+        assert lists(w["r"]) == [[list(range(k))] for k in kept]
+        assert [s.values.tolist() for s in w["s"][0]] == [list(range(k)) for k in kept]
+        assert [int(n) for n in w["n"]] == [1, 1, 1]
+    assert at == 2
+
+
+def batches_of_windows(ds):
+    return ds.window(3, shift=2).flat_map(
+        lambda w: mr.Dataset.zip((w["r"].batch(3), w["s"][0].batch(3), w["n"].batch(3)))
+    )
+
+
+def shown(element):
+    ragged, sparse, numbers = element
+    return ragged.to_list(), mr.sparse.to_dense(sparse).tolist(), numbers.tolist()
+
+
+def test_windows_on_a_worker(cluster):
+    expected = [shown(e) for e in batches_of_windows(both())]
+    assert len(expected) == 4 and expected[1][0] == [[[0, 1]], [[0, 1, 2]], [[0, 1, 2, 3]]]
+    far = batches_of_windows(both()).apply(cluster.distribute("distributed_epoch"))
+    assert sorted(map(shown, far), key=str) == sorted(expected, key=str)
+    behind = batches_of_windows(both().apply(cluster.distribute("distributed_epoch")))
+    assert len(list(behind)) == 4
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_a_state_continues_among_windows(cut):
+    ds = batches_of_windows(both().cache()).cache()
+    whole = [shown(e) for e in ds]
+    it = iter(ds)
+    for _ in range(min(cut, len(whole))):
+        next(it)
+    again = iter(ds)
+    again.set_state(it.get_state())
+    assert [shown(e) for e in again] == whole[cut:]
+
+
+def test_windows_of_windows_and_of_rows():
+    ds = rows(5).ragged_batch(2)
+    nested = ds.window(2).window(2).flat_map(lambda v: v.flat_map(lambda w: w.unbatch().batch(9)))
+    assert lists(nested) == [[[], [0], [0, 1], [0, 1, 2]], [[0, 1, 2, 3]]]
+    again = ds.window(2).flat_map(lambda w: w.window(1).flat_map(lambda v: v.ragged_batch(1)))
+    assert lists(again) == [[rows] for rows in lists(ds)]
+    tails = mr.Dataset.from_tensor_slices(mr.ragged.constant([[1, 2], [], [3]])).window(2)
+    assert lists(tails.flat_map(lambda w: w.batch(2))) == [[[1, 2], []], [[3]]]
+
+
+def test_an_element_that_fails_takes_its_windows_with_it():
+    ds = mr.Dataset.range(6).map(lambda i: mr.range(6 // mr.abs(i - 3))).ragged_batch(1)
+    ds = ds.window(2, shift=1, drop_remainder=True).flat_map(lambda w: w.batch(2))
+    it, found, failed = iter(ds), [], 0
+    while True:
+        try:
+            found.append(next(it).row_lengths(axis=2).to_list())
+        except mr.errors.InvalidArgumentError:
+            failed += 1
+        except StopIteration:
+            break
+    assert found == [[[2], [3]], [[3], [6]], [[6], [3]]] and failed == 2
+
+
 @pytest.mark.parametrize("cut", range(5))
 def test_a_state_continues(cut):
     ds = rows(9).ragged_batch(2).unbatch().batch(3).prefetch(2)
@@ -194,7 +269,6 @@ def test_values_that_are_refused(make, error, text):
         (lambda: mr.sparse.concat(0, [mr.sparse.from_dense([1]), [1]]), TypeError, "SparseTensor"),
         (lambda: mr.ragged.constant([[1], 2]), ValueError, "several depths"),
         (lambda: rows().ragged_batch(2).padded_batch(2), TypeError, "to_tensor"),
-        (lambda: rows().ragged_batch(2).window(2), mr.errors.UnimplementedError, "window"),
         (lambda: mr.SparseTensor([1], [1], [1]), ValueError, "indices"),
         (lambda: bool(mr.ragged.constant([[1]])), TypeError, "neither"),
         (lambda: mr.RaggedTensorSpec(None), ValueError, "known rank"),
