@@ -269,6 +269,55 @@ def test_values_that_are_refused(make, error, text):
         (lambda: mr.sparse.concat(0, [mr.sparse.from_dense([1]), [1]]), TypeError, "SparseTensor"),
         (lambda: mr.ragged.constant([[1], 2]), ValueError, "several depths"),
         (lambda: rows().ragged_batch(2).padded_batch(2), TypeError, "to_tensor"),
+        (
+            lambda: mr.ragged.constant([[1]]) + mr.ragged.constant([[[1]]], ragged_rank=1),
+            ValueError,
+            "together",
+        ),
+        (lambda: mr.shape(mr.ragged.constant([[1]])), TypeError, "bounding_shape"),
+        (lambda: mr.squeeze(mr.ragged.constant([[1]])), ValueError, "takes axes"),
+        (
+            lambda: mr.squeeze(mr.ragged.constant([[1], [2, 3]]), 1),
+            mr.errors.InvalidArgumentError,
+            "size 1",
+        ),
+        (
+            lambda: mr.split(mr.ragged.constant([[1], [2]]), 2, axis=1),
+            ValueError,
+            "differ along axis",
+        ),
+        (lambda: mr.one_hot(mr.ragged.constant([[1], [2]]), 2, axis=1), ValueError, "ragged ones"),
+        (lambda: mr.cumsum(mr.ragged.constant([[1], [2]]), 2), ValueError, "axis 2"),
+        (
+            lambda: mr.gather([[1, 2]], mr.ragged.constant([[1], [0]]), axis=1),
+            mr.errors.UnimplementedError,
+            "axis 0",
+        ),
+        (
+            lambda: mr.dynamic_partition([1, 2], mr.ragged.constant([[1], [0]]), 2),
+            ValueError,
+            "same rows",
+        ),
+        (
+            lambda: mr.dynamic_partition(mr.ragged.constant([[1], [0]]), [0], 2),
+            mr.errors.InvalidArgumentError,
+            "of no row",
+        ),
+        (
+            lambda: mr.math.segment_sum(mr.ragged.constant([[1], [0]]), [0, 0]),
+            TypeError,
+            "unsorted",
+        ),
+        (lambda: mr.math.bincount(mr.ragged.constant([[[1]]]), axis=-1), ValueError, "2 axes"),
+        (lambda: mr.ragged.constant([[1]])[1.5], TypeError, "not float"),
+        (lambda: mr.ragged.constant([[1]])[True], TypeError, "not bool"),
+        (
+            lambda: mr.ragged.constant([[1]])[mr.ragged.constant([[True]])],
+            TypeError,
+            "boolean_mask",
+        ),
+        (lambda: mr.ragged.constant([[[1]]]).to_tensor(shape=[1, 1]), ValueError, "3 axes"),
+        (lambda: mr.reduce_logsumexp(mr.sparse.from_dense([1.0])), TypeError, "to_dense"),
         (lambda: mr.SparseTensor([1], [1], [1]), ValueError, "indices"),
         (lambda: bool(mr.ragged.constant([[1]])), TypeError, "neither"),
         (lambda: mr.RaggedTensorSpec(None), ValueError, "known rank"),
@@ -278,6 +327,17 @@ def test_values_that_are_refused(make, error, text):
 def test_what_does_not_go(make, error, text):
     with pytest.raises(error, match=text):
         make()
+
+
+@pytest.mark.parametrize("lengths", [[2, 0, 1], [1, 2], [3, 0], [1, 1, 1]])
+def test_rows_are_compared_in_functions(lengths):
+    """Of as many values, too."""
+    ds = mr.Dataset.from_tensors((mr.ragged.constant([[1, 2], [3]]), np.array(lengths, np.int64)))
+    ds = ds.map(
+        lambda x, n: x + mr.RaggedTensor.from_row_lengths(mr.ones([mr.reduce_sum(n)], "int32"), n)
+    )
+    with pytest.raises(mr.errors.InvalidArgumentError, match="different lengths"):
+        list(ds)
 
 
 def test_splits_are_checked_in_functions():
