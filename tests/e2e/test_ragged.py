@@ -317,6 +317,29 @@ def test_values_that_are_refused(make, error, text):
             "boolean_mask",
         ),
         (lambda: mr.ragged.constant([[[1]]]).to_tensor(shape=[1, 1]), ValueError, "3 axes"),
+        (lambda: mr.map_fn(lambda x: x, mr.sparse.from_dense([1])), TypeError, "to_dense"),
+        (lambda: mr.map_fn(mr.sparse.from_dense, [[1]]), TypeError, "sparse"),
+        (
+            lambda: mr.map_fn(
+                lambda x: x, [1], fn_output_signature=mr.RaggedTensorSpec([None], "int32")
+            ),
+            ValueError,
+            "scalar",
+        ),
+        (
+            lambda: mr.map_fn(
+                mr.range, [1], fn_output_signature=mr.RaggedTensorSpec([None, None], "int32")
+            ),
+            TypeError,
+            "says 1",
+        ),
+        (
+            lambda: mr.map_fn(
+                mr.range, [1], fn_output_signature=mr.RaggedTensorSpec([None], "int64")
+            ),
+            TypeError,
+            "not what",
+        ),
         (lambda: mr.reduce_logsumexp(mr.sparse.from_dense([1.0])), TypeError, "to_dense"),
         (lambda: mr.SparseTensor([1], [1], [1]), ValueError, "indices"),
         (lambda: bool(mr.ragged.constant([[1]])), TypeError, "neither"),
@@ -338,6 +361,30 @@ def test_rows_are_compared_in_functions(lengths):
     )
     with pytest.raises(mr.errors.InvalidArgumentError, match="different lengths"):
         list(ds)
+
+
+def test_rows_are_mapped():
+    """Of many elements at a time, with captured values, and with rows that are all as long."""
+    rows_of = mr.RaggedTensorSpec([None], mr.int64)
+    ds = mr.Dataset.range(500)
+    ds = ds.map(
+        lambda i: mr.map_fn(lambda n: mr.range(n) + i, mr.range(i % 4), fn_output_signature=rows_of)
+    )
+    assert lists(ds) == [[[k + i for k in range(n)] for n in range(i % 4)] for i in range(500)]
+    again = ds.map(lambda x: mr.map_fn(lambda row: row[::-1], x))
+    assert lists(again) == [[row[::-1] for row in x] for x in lists(ds)]
+    even = mr.Dataset.range(3).map(
+        lambda i: mr.map_fn(
+            lambda n: mr.fill([2], n), mr.range(i * 0 + 3), fn_output_signature=rows_of
+        )
+    )
+    assert lists(even) == [[[0, 0], [1, 1], [2, 2]]] * 3
+
+
+def test_rows_whose_other_axes_differ_are_not_joined():
+    spec = mr.RaggedTensorSpec([None, None], mr.int64, ragged_rank=0)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="shape"):
+        mr.map_fn(lambda n: mr.ones([2, n], "int64"), [1, 2], fn_output_signature=spec)
 
 
 def test_splits_are_checked_in_functions():
