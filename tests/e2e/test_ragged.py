@@ -317,6 +317,12 @@ def test_values_that_are_refused(make, error, text):
             "boolean_mask",
         ),
         (lambda: mr.ragged.constant([[[1]]]).to_tensor(shape=[1, 1]), ValueError, "3 axes"),
+        (lambda: mr.ragged.constant([[1]]).tolist(), AttributeError, "to_list"),
+        (lambda: mr.ragged.constant([[1]]).ndim, AttributeError, "x.shape.rank"),
+        (lambda: mr.ragged.constant([[1]]).nothing, AttributeError, "'nothing'$"),
+        (lambda: np.sqrt(mr.ragged.constant([[1.0]])), TypeError, "numpy.sqrt does not take"),
+        (lambda: np.add.reduce(mr.ragged.constant([[1.0]])), TypeError, "numpy.add.reduce"),
+        (lambda: np.asarray(mr.ragged.constant([[1], []]), np.int32), ValueError, "to_tensor"),
         (lambda: mr.map_fn(lambda x: x, mr.sparse.from_dense([1])), TypeError, "to_dense"),
         (lambda: mr.map_fn(mr.sparse.from_dense, [[1]]), TypeError, "sparse"),
         (
@@ -361,6 +367,20 @@ def test_rows_are_compared_in_functions(lengths):
     )
     with pytest.raises(mr.errors.InvalidArgumentError, match="different lengths"):
         list(ds)
+
+
+def test_where_arrays_are_meant():
+    x = mr.ragged.constant([[1, 2], [3]])
+    assert [row.tolist() for row in np.asarray(x)] == [[1, 2], [3]]
+    assert np.asarray(mr.ragged.constant([[1, 2], [3, 4]]), np.int64).tolist() == [[1, 2], [3, 4]]
+    assert np.asarray(mr.ragged.constant([["a"], ["b", "c"]]))[1].tolist() == [b"b", b"c"]
+    assert np.add(x, 1).to_list() == [[2, 3], [4]]
+    assert (np.array([[1], [2]], np.int32) + x).to_list() == [[2, 3], [5]]
+    assert (np.int32(2) * x).to_list() == [[2, 4], [6]]
+    assert (np.array([[2], [3]], np.int32) == x).to_list() == [[False, True], [True]]
+    assert [row.tolist() for row in x] == [[1, 2], [3]] and len(x) == 2
+    with pytest.raises(TypeError, match="no values yet"):
+        mr.Dataset.from_tensors(x).map(lambda r: np.asarray(r))
 
 
 def test_rows_are_mapped():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, NoReturn, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ..reductions import reduce_max
 from ..selection import boolean_mask, repeat
 from ..sparse import SparseTensor
 from .each import apply_elementwise, beside, computed
+from .like_arrays import as_array, no_attribute, ufunc as of_ufunc
 from .made import RaggedParts
 from .moved import coordinates, cut, expanded, gathered, gathered_each, gathered_nd, joined_axes
 from .moved import partitioned, reshaped, squeezed, stacked, tiled, turned
@@ -46,7 +47,6 @@ class RaggedTensor(RaggedParts):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # operators of arrays leave it to these
     _composite_name = "RaggedTensor"
 
     def _components(self) -> tuple[list[str], list[Any]]:
@@ -523,6 +523,15 @@ class RaggedTensor(RaggedParts):
         if isinstance(self._row_splits, Symbol):
             return f"RaggedTensor(values={self._values!r}, row_splits={self._row_splits!r})"
         return f"<RaggedTensor {self.to_list()}>"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return as_array(self, dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return of_ufunc(ufunc, method, inputs, options)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        no_attribute(name)
 
     def __bool__(self) -> bool:
         raise TypeError("a ragged tensor is neither true nor false")
