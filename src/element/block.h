@@ -163,9 +163,10 @@ struct mr_buf;
 void mr_spec_put_json(struct mr_buf *b, const struct mr_leaf_spec *leaves, size_t n,
                       const char *structure);
 int mr_spec_from_json(const void *text, size_t size, mr_spec **ret, mr_error *err);
-/* The spec of elements whose components are datasets, each of one component of @spec; in the same
- * structure. */
-int mr_spec_of_datasets(const mr_spec *spec, mr_spec **ret, mr_error *err);
+/* The spec of elements whose components are datasets, each of one component of @spec (a leaf, or a
+ * named tuple that is one value: <millrace/spec.h>), in the same structure. @counts (room for as
+ * many numbers as @spec has leaves; or NULL): how many leaves the elements of each dataset have. */
+int mr_spec_of_datasets(const mr_spec *spec, mr_spec **ret, uint32_t *counts, mr_error *err);
 
 /* What a message calls leaf @i of @spec, in @out: "component ['image']"; "the element" if it has no
  * other; "component 3" if @spec is NULL. Returns @out. */

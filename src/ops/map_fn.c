@@ -15,6 +15,40 @@ static size_t mapped_inputs(struct mr_attrs attrs)
     return n > 0 && n <= MR_LEAVES_MAX ? (size_t)n : 0;
 }
 
+/* Which of @n results the attribute "joined" names: their parts are put behind one another, and may
+ * differ in length. */
+static int joined_results(struct mr_attrs attrs, size_t n, bool **ret, mr_error *err)
+{
+    const struct mr_attr *a = mr_attr_get(attrs, "joined");
+    MR_AUTO(mr_free) bool *joined = mr_calloc(n, sizeof *joined);
+
+    MR_CHECK_ALLOC(joined, err);
+    for (int32_t i = 0; a != NULL && i < a->count; i++) {
+        if (a->ints[i] < 0 || (uint64_t)a->ints[i] >= n) {
+            return mr_error_set(err, MR_EINVAL, "attribute 'joined': there is no result %lld",
+                                (long long)a->ints[i]);
+        }
+        joined[a->ints[i]] = true;
+    }
+    *ret = MR_TAKE(joined);
+    return MR_OK;
+}
+
+/* The result that parts like @part become, of which there are @parts. */
+static int infer_result(const struct mr_leaf_spec *part, int64_t parts, bool joined,
+                        struct mr_leaf_spec *ret, mr_error *err)
+{
+    int from = joined ? 1 : 0;
+
+    if (part->rank < from || part->rank - from >= MR_RANK_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a result of the function has rank %d", part->rank);
+    }
+    *ret = (struct mr_leaf_spec){.dtype = part->dtype, .rank = (int8_t)(part->rank - from + 1)};
+    ret->dims[0] = joined ? MR_DIM_UNKNOWN : parts;
+    memcpy(ret->dims + 1, part->dims + from, (size_t)(part->rank - from) * sizeof *ret->dims);
+    return MR_OK;
+}
+
 static int infer_map(struct mr_kernel_infer *it, mr_error *err)
 {
     const struct mr_kernel_function *fn = &it->functions[0];
@@ -34,18 +68,12 @@ static int infer_map(struct mr_kernel_infer *it, mr_error *err)
         }
         parts = parts == MR_DIM_UNKNOWN ? in->dims[0] : parts;
     }
+    MR_AUTO(mr_free) bool *joined = NULL;
     MR_TRY(mr_infer_captured(it, mapped, mapped, err));
+    MR_TRY(joined_results(it->attrs, fn->nout, &joined, err));
     for (size_t i = 0; i < fn->nout; i++) {
-        struct mr_leaf_spec *to = &it->out[i];
-
-        if (fn->out[i].rank < 0 || fn->out[i].rank >= MR_RANK_MAX) {
-            return mr_error_set(err, MR_EINVAL, "result %zu of the function has rank %d", i,
-                                fn->out[i].rank);
-        }
-        *to =
-            (struct mr_leaf_spec){.dtype = fn->out[i].dtype, .rank = (int8_t)(fn->out[i].rank + 1)};
-        to->dims[0] = parts;
-        memcpy(to->dims + 1, fn->out[i].dims, (size_t)fn->out[i].rank * sizeof *to->dims);
+        MR_TRY_WRAP(infer_result(&fn->out[i], parts, joined[i], &it->out[i], err), err,
+                    "result %zu", i);
     }
     it->nout = fn->nout;
     return MR_OK;
@@ -269,8 +297,9 @@ static int no_parts(const struct mr_kernel_call *call, size_t nout, mr_block **r
 }
 
 /* Parts [first, first + count) as one row. */
-static int row_of_parts(const struct mr_kernel_call *call, const mr_block *results, uint32_t first,
-                        uint32_t count, mr_block **ret, mr_error *err)
+static int row_of_parts(const struct mr_kernel_call *call, const mr_block *results,
+                        const bool *joined, uint32_t first, uint32_t count, mr_block **ret,
+                        mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *some = NULL;
 
@@ -278,16 +307,19 @@ static int row_of_parts(const struct mr_kernel_call *call, const mr_block *resul
         return no_parts(call, mr_block_column_count(results), ret, err);
     }
     MR_TRY(mr_block_slice(results, first, count, &some, err));
-    return mr_block_batch(some, count, NULL, NULL, ret, err);
+    return mr_block_batch(some, count, joined, NULL, ret, err);
 }
 
 static int rows_of_parts(const struct mr_kernel_call *call, const struct parts *p,
                          const mr_block *results, mr_block **ret, uint32_t *bad_row, mr_error *err)
 {
+    MR_AUTO(mr_free) bool *joined = NULL;
     mr_error ignored; /* the rows one by one say which it is */
 
+    MR_TRY(joined_results((struct mr_attrs){call->attrs, call->nattrs},
+                          mr_block_column_count(results), &joined, err));
     if (p->same && p->rows > 0 && p->counts[0] > 0 &&
-        mr_block_batch(results, p->counts[0], NULL, NULL, ret, &ignored) == MR_OK) {
+        mr_block_batch(results, p->counts[0], joined, NULL, ret, &ignored) == MR_OK) {
         return MR_OK;
     }
     struct mr_scratch held;
@@ -297,7 +329,7 @@ static int rows_of_parts(const struct mr_kernel_call *call, const struct parts *
     int rc = take_blocks(&held, p->rows, &made, err);
     for (; rc == MR_OK && n < p->rows; n += rc == MR_OK) {
         *bad_row = n;
-        rc = row_of_parts(call, results, at, p->counts[n], &made[n], err);
+        rc = row_of_parts(call, results, joined, at, p->counts[n], &made[n], err);
         at += p->counts[n];
     }
     rc = rc == MR_OK ? mr_block_concat((const mr_block *const *)made, n, ret, err) : rc;
@@ -351,4 +383,4 @@ static int eval_map(const struct mr_kernel_call *call, uint32_t rows, const stru
 
 MR_DEFINE_KERNEL(map_fn, 1, -1, 0, .flags = MR_KERNEL_MAY_FAIL, .max_functions = 1,
                  .infer = infer_map, .eval = eval_map,
-                 .attr_table = {{"mapped", MR_ATTR_INT, true}});
+                 .attr_table = {{"mapped", MR_ATTR_INT, true}, {"joined", MR_ATTR_INTS, true}});

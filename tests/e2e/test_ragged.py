@@ -47,6 +47,81 @@ def test_cached_repeated_shuffled_zipped():
     assert [(r.to_list(), int(i)) for r, i in pairs] == list(zip(EXPECTED, range(4)))
 
 
+def both(n=7):
+    """A ragged tensor, a number, and a sparse tensor."""
+    ds = rows(n).ragged_batch(1)
+    return ds.map(lambda r: {"n": r.nrows(), "r": r, "s": (r.to_sparse(),)})
+
+
+def test_windows_are_of_the_components():
+    windows = both().window(3, shift=2, drop_remainder=True)
+    for at, w in enumerate(windows):
+        assert sorted(w) == ["n", "r", "s"]
+        assert w["r"].element_spec == mr.RaggedTensorSpec([None, None], mr.int64)
+        assert w["s"][0].element_spec == mr.SparseTensorSpec([None, None], mr.int64)
+        kept = range(2 * at, 2 * at + 3)
+        assert lists(w["r"]) == [[list(range(k))] for k in kept]
+        assert [s.values.tolist() for s in w["s"][0]] == [list(range(k)) for k in kept]
+        assert [int(n) for n in w["n"]] == [1, 1, 1]
+    assert at == 2
+
+
+def batches_of_windows(ds):
+    return ds.window(3, shift=2).flat_map(
+        lambda w: mr.Dataset.zip((w["r"].batch(3), w["s"][0].batch(3), w["n"].batch(3)))
+    )
+
+
+def shown(element):
+    ragged, sparse, numbers = element
+    return ragged.to_list(), mr.sparse.to_dense(sparse).tolist(), numbers.tolist()
+
+
+def test_windows_on_a_worker(cluster):
+    expected = [shown(e) for e in batches_of_windows(both())]
+    assert len(expected) == 4 and expected[1][0] == [[[0, 1]], [[0, 1, 2]], [[0, 1, 2, 3]]]
+    far = batches_of_windows(both()).apply(cluster.distribute("distributed_epoch"))
+    assert sorted(map(shown, far), key=str) == sorted(expected, key=str)
+    behind = batches_of_windows(both().apply(cluster.distribute("distributed_epoch")))
+    assert len(list(behind)) == 4
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_a_state_continues_among_windows(cut):
+    ds = batches_of_windows(both().cache()).cache()
+    whole = [shown(e) for e in ds]
+    it = iter(ds)
+    for _ in range(min(cut, len(whole))):
+        next(it)
+    again = iter(ds)
+    again.set_state(it.get_state())
+    assert [shown(e) for e in again] == whole[cut:]
+
+
+def test_windows_of_windows_and_of_rows():
+    ds = rows(5).ragged_batch(2)
+    nested = ds.window(2).window(2).flat_map(lambda v: v.flat_map(lambda w: w.unbatch().batch(9)))
+    assert lists(nested) == [[[], [0], [0, 1], [0, 1, 2]], [[0, 1, 2, 3]]]
+    again = ds.window(2).flat_map(lambda w: w.window(1).flat_map(lambda v: v.ragged_batch(1)))
+    assert lists(again) == [[rows] for rows in lists(ds)]
+    tails = mr.Dataset.from_tensor_slices(mr.ragged.constant([[1, 2], [], [3]])).window(2)
+    assert lists(tails.flat_map(lambda w: w.batch(2))) == [[[1, 2], []], [[3]]]
+
+
+def test_an_element_that_fails_takes_its_windows_with_it():
+    ds = mr.Dataset.range(6).map(lambda i: mr.range(6 // mr.abs(i - 3))).ragged_batch(1)
+    ds = ds.window(2, shift=1, drop_remainder=True).flat_map(lambda w: w.batch(2))
+    it, found, failed = iter(ds), [], 0
+    while True:
+        try:
+            found.append(next(it).row_lengths(axis=2).to_list())
+        except mr.errors.InvalidArgumentError:
+            failed += 1
+        except StopIteration:
+            break
+    assert found == [[[2], [3]], [[3], [6]], [[6], [3]]] and failed == 2
+
+
 @pytest.mark.parametrize("cut", range(5))
 def test_a_state_continues(cut):
     ds = rows(9).ragged_batch(2).unbatch().batch(3).prefetch(2)
@@ -194,7 +269,84 @@ def test_values_that_are_refused(make, error, text):
         (lambda: mr.sparse.concat(0, [mr.sparse.from_dense([1]), [1]]), TypeError, "SparseTensor"),
         (lambda: mr.ragged.constant([[1], 2]), ValueError, "several depths"),
         (lambda: rows().ragged_batch(2).padded_batch(2), TypeError, "to_tensor"),
-        (lambda: rows().ragged_batch(2).window(2), mr.errors.UnimplementedError, "window"),
+        (
+            lambda: mr.ragged.constant([[1]]) + mr.ragged.constant([[[1]]], ragged_rank=1),
+            ValueError,
+            "together",
+        ),
+        (lambda: mr.shape(mr.ragged.constant([[1]])), TypeError, "bounding_shape"),
+        (lambda: mr.squeeze(mr.ragged.constant([[1]])), ValueError, "takes axes"),
+        (
+            lambda: mr.squeeze(mr.ragged.constant([[1], [2, 3]]), 1),
+            mr.errors.InvalidArgumentError,
+            "size 1",
+        ),
+        (
+            lambda: mr.split(mr.ragged.constant([[1], [2]]), 2, axis=1),
+            ValueError,
+            "differ along axis",
+        ),
+        (lambda: mr.one_hot(mr.ragged.constant([[1], [2]]), 2, axis=1), ValueError, "ragged ones"),
+        (lambda: mr.cumsum(mr.ragged.constant([[1], [2]]), 2), ValueError, "axis 2"),
+        (
+            lambda: mr.gather([[1, 2]], mr.ragged.constant([[1], [0]]), axis=1),
+            mr.errors.UnimplementedError,
+            "axis 0",
+        ),
+        (
+            lambda: mr.dynamic_partition([1, 2], mr.ragged.constant([[1], [0]]), 2),
+            ValueError,
+            "same rows",
+        ),
+        (
+            lambda: mr.dynamic_partition(mr.ragged.constant([[1], [0]]), [0], 2),
+            mr.errors.InvalidArgumentError,
+            "of no row",
+        ),
+        (
+            lambda: mr.math.segment_sum(mr.ragged.constant([[1], [0]]), [0, 0]),
+            TypeError,
+            "unsorted",
+        ),
+        (lambda: mr.math.bincount(mr.ragged.constant([[[1]]]), axis=-1), ValueError, "2 axes"),
+        (lambda: mr.ragged.constant([[1]])[1.5], TypeError, "not float"),
+        (lambda: mr.ragged.constant([[1]])[True], TypeError, "not bool"),
+        (
+            lambda: mr.ragged.constant([[1]])[mr.ragged.constant([[True]])],
+            TypeError,
+            "boolean_mask",
+        ),
+        (lambda: mr.ragged.constant([[[1]]]).to_tensor(shape=[1, 1]), ValueError, "3 axes"),
+        (lambda: mr.ragged.constant([[1]]).tolist(), AttributeError, "to_list"),
+        (lambda: mr.ragged.constant([[1]]).ndim, AttributeError, "x.shape.rank"),
+        (lambda: mr.ragged.constant([[1]]).nothing, AttributeError, "'nothing'$"),
+        (lambda: np.sqrt(mr.ragged.constant([[1.0]])), TypeError, "numpy.sqrt does not take"),
+        (lambda: np.add.reduce(mr.ragged.constant([[1.0]])), TypeError, "numpy.add.reduce"),
+        (lambda: np.asarray(mr.ragged.constant([[1], []]), np.int32), ValueError, "to_tensor"),
+        (lambda: mr.map_fn(lambda x: x, mr.sparse.from_dense([1])), TypeError, "to_dense"),
+        (lambda: mr.map_fn(mr.sparse.from_dense, [[1]]), TypeError, "sparse"),
+        (
+            lambda: mr.map_fn(
+                lambda x: x, [1], fn_output_signature=mr.RaggedTensorSpec([None], "int32")
+            ),
+            ValueError,
+            "scalar",
+        ),
+        (
+            lambda: mr.map_fn(
+                mr.range, [1], fn_output_signature=mr.RaggedTensorSpec([None, None], "int32")
+            ),
+            TypeError,
+            "says 1",
+        ),
+        (
+            lambda: mr.map_fn(
+                mr.range, [1], fn_output_signature=mr.RaggedTensorSpec([None], "int64")
+            ),
+            TypeError,
+            "not what",
+        ),
+        (lambda: mr.reduce_logsumexp(mr.sparse.from_dense([1.0])), TypeError, "to_dense"),
         (lambda: mr.SparseTensor([1], [1], [1]), ValueError, "indices"),
         (lambda: bool(mr.ragged.constant([[1]])), TypeError, "neither"),
         (lambda: mr.RaggedTensorSpec(None), ValueError, "known rank"),
@@ -204,6 +356,55 @@ def test_values_that_are_refused(make, error, text):
 def test_what_does_not_go(make, error, text):
     with pytest.raises(error, match=text):
         make()
+
+
+@pytest.mark.parametrize("lengths", [[2, 0, 1], [1, 2], [3, 0], [1, 1, 1]])
+def test_rows_are_compared_in_functions(lengths):
+    """Of as many values, too."""
+    ds = mr.Dataset.from_tensors((mr.ragged.constant([[1, 2], [3]]), np.array(lengths, np.int64)))
+    ds = ds.map(
+        lambda x, n: x + mr.RaggedTensor.from_row_lengths(mr.ones([mr.reduce_sum(n)], "int32"), n)
+    )
+    with pytest.raises(mr.errors.InvalidArgumentError, match="different lengths"):
+        list(ds)
+
+
+def test_where_arrays_are_meant():
+    x = mr.ragged.constant([[1, 2], [3]])
+    assert [row.tolist() for row in np.asarray(x)] == [[1, 2], [3]]
+    assert np.asarray(mr.ragged.constant([[1, 2], [3, 4]]), np.int64).tolist() == [[1, 2], [3, 4]]
+    assert np.asarray(mr.ragged.constant([["a"], ["b", "c"]]))[1].tolist() == [b"b", b"c"]
+    assert np.add(x, 1).to_list() == [[2, 3], [4]]
+    assert (np.array([[1], [2]], np.int32) + x).to_list() == [[2, 3], [5]]
+    assert (np.int32(2) * x).to_list() == [[2, 4], [6]]
+    assert (np.array([[2], [3]], np.int32) == x).to_list() == [[False, True], [True]]
+    assert [row.tolist() for row in x] == [[1, 2], [3]] and len(x) == 2
+    with pytest.raises(TypeError, match="no values yet"):
+        mr.Dataset.from_tensors(x).map(lambda r: np.asarray(r))
+
+
+def test_rows_are_mapped():
+    """Of many elements at a time, with captured values, and with rows that are all as long."""
+    rows_of = mr.RaggedTensorSpec([None], mr.int64)
+    ds = mr.Dataset.range(500)
+    ds = ds.map(
+        lambda i: mr.map_fn(lambda n: mr.range(n) + i, mr.range(i % 4), fn_output_signature=rows_of)
+    )
+    assert lists(ds) == [[[k + i for k in range(n)] for n in range(i % 4)] for i in range(500)]
+    again = ds.map(lambda x: mr.map_fn(lambda row: row[::-1], x))
+    assert lists(again) == [[row[::-1] for row in x] for x in lists(ds)]
+    even = mr.Dataset.range(3).map(
+        lambda i: mr.map_fn(
+            lambda n: mr.fill([2], n), mr.range(i * 0 + 3), fn_output_signature=rows_of
+        )
+    )
+    assert lists(even) == [[[0, 0], [1, 1], [2, 2]]] * 3
+
+
+def test_rows_whose_other_axes_differ_are_not_joined():
+    spec = mr.RaggedTensorSpec([None, None], mr.int64, ragged_rank=0)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="shape"):
+        mr.map_fn(lambda n: mr.ones([2, n], "int64"), [1, 2], fn_output_signature=spec)
 
 
 def test_splits_are_checked_in_functions():

@@ -49,12 +49,21 @@ static void as_structure(const uint8_t *data, size_t size)
         for (size_t t = 0; t < 2; t++) {
             mr_spec *spec;
             mr_spec *datasets;
+            uint32_t counts[64];
 
             if (mr_spec_new(tables[t], n, text, &spec, NULL) != MR_OK) {
                 continue;
             }
             use(spec);
-            if (mr_spec_of_datasets(spec, &datasets, NULL) == MR_OK) {
+            if (mr_spec_of_datasets(spec, &datasets, counts, NULL) == MR_OK) {
+                size_t leaves = 0;
+
+                for (size_t i = 0; i < mr_spec_leaves(datasets); i++) {
+                    leaves += counts[i];
+                }
+                if (leaves != n) {
+                    abort();
+                }
                 use(datasets);
                 mr_spec_unref(datasets);
             }

@@ -658,6 +658,40 @@ static void a_long_name_of_a_component_is_cut(void **state)
     mr_spec_unref(spec);
 }
 
+/* Windows have one dataset for each leaf, and for what is one value of several tensors. */
+static void datasets_stand_for_components(void **state)
+{
+    struct mr_leaf_spec leaves[5] = {[0 ... 4] = {.dtype = MR_INT64}};
+    uint32_t counts[5] = {0};
+    mr_spec *elements;
+    mr_spec *windows;
+    mr_error err;
+
+    assert_int_equal(
+        mr_spec_new(leaves, 5,
+                    "{\"a\":\"*\",\"b\":[{\"!namedtuple\":[\"millrace.X\",[\"v\",\"s\"],[{"
+                    "\"!namedtuple\":[\"millrace.X\",[\"v\",\"s\"],[\"*\",\"*\"]]},\"*\"]]}],"
+                    "\"c\":{\"!namedtuple\":[\"P\",[\"x\"],[\"*\"]]},"
+                    "\"d\":{\"!namedtuple\":[\"millrace.X\",[],[]]}}",
+                    &elements, &err),
+        MR_OK);
+    assert_int_equal(mr_spec_of_datasets(elements, &windows, counts, &err), MR_OK);
+    assert_int_equal(mr_spec_leaves(windows), 3);
+    assert_int_equal(counts[0], 1);
+    assert_int_equal(counts[1], 3);
+    assert_int_equal(counts[2], 1);
+    assert_string_equal(
+        mr_spec_structure(windows),
+        "{\"a\":{\"!dataset\":[[[\"int64\"]],\"*\"]},"
+        "\"b\":[{\"!dataset\":[[[\"int64\"],[\"int64\"],[\"int64\"]],"
+        "{\"!namedtuple\":[\"millrace.X\",[\"v\",\"s\"],[{\"!namedtuple\":["
+        "\"millrace.X\",[\"v\",\"s\"],[\"*\",\"*\"]]},\"*\"]]}]}],"
+        "\"c\":{\"!namedtuple\":[\"P\",[\"x\"],[{\"!dataset\":[[[\"int64\"]],\"*\"]}]]},"
+        "\"d\":{\"!namedtuple\":[\"millrace.X\",[],[]]}}");
+    mr_spec_unref(windows);
+    mr_spec_unref(elements);
+}
+
 static void bad_specs_are_refused(void **state)
 {
     static const char *const bad[] = {
@@ -809,6 +843,7 @@ int main(void)
         cmocka_unit_test(structures_are_canonical),
         cmocka_unit_test(components_have_names),
         cmocka_unit_test(a_long_name_of_a_component_is_cut),
+        cmocka_unit_test(datasets_stand_for_components),
         cmocka_unit_test(bad_specs_are_refused),
         cmocka_unit_test(specs_survive_protobuf),
         cmocka_unit_test(no_memory_is_an_error),

@@ -42,6 +42,11 @@ def is_composite(value: Any) -> TypeGuard[Any]:
     return hasattr(type(value), "_composite_name")
 
 
+def is_ragged(value: Any) -> TypeGuard[Any]:
+    """Whether @value is a ragged tensor."""
+    return is_composite(value) and hasattr(value, "row_splits")
+
+
 def composite_name(node: Structure) -> str | None:
     """The name of a composite value in a structure; None for anything else."""
     name = node[_NAMED][0] if isinstance(node, dict) and _NAMED in node else ""

@@ -270,11 +270,6 @@ class Batches(DatasetBase):
         ...     lambda w: w.batch(3)))
         [array([0, 1, 2]), array([1, 2, 3]), array([2, 3, 4])]
         """
-        if _composites.has_composites(self._structure):
-            raise errors.UnimplementedError(
-                "a window of ragged or sparse tensors is not supported: take the window of "
-                "tensors, and make ragged ones behind it (ragged_batch)"
-            )
         attrs = add_number(AttrTable(), "size", size)
         if shift is not None:
             add_number(attrs, "shift", shift)

@@ -289,6 +289,17 @@ def compute(body: Callable[..., Any], inputs: Sequence[Any], same_dtype: bool = 
     return results[0] if single else results
 
 
+def compute_each(body: Callable[..., Any], inputs: Sequence[Any], same_dtype: bool = True) -> Any:
+    """
+    compute() of a function that looks at one value at a time and gives one tensor: beside ragged
+    tensors among @inputs, it is of all their values.
+    """
+    for value in inputs:
+        if hasattr(value, "_each"):
+            return value._each(body, inputs, same_dtype)
+    return compute(body, inputs, same_dtype)
+
+
 def _refuse_kept(value: Any) -> None:
     """ValueError for a symbolic tensor outside of functions."""
     if holds_symbols(value):

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes, errors
 from .._data.spec import ShapeLike, TensorShape, integer
-from .._data.structure import is_composite
+from .._data.structure import is_composite, is_ragged
 from .._graph.attrs import AttrTable
 from .._graph.literals import dtype_of, is_literal, to_array
 from .._graph.symbol import Symbol, TensorLike, current_graph, holds_symbols
@@ -103,6 +103,8 @@ def reshape(tensor: TensorLike, shape: Any, name: str | None = None) -> Any:
     array([[1, 2],
            [3, 4]], dtype=int32)
     """
+    if hasattr(tensor, "_moved"):
+        return tensor._moved("reshape", shape)
     dims = static_shape(shape)
     if dims is None:
         return apply1("reshape", [tensor, shape], same_dtype=False)
@@ -196,6 +198,8 @@ def squeeze(input: TensorLike, axis: Any = None, name: str | None = None) -> Any
     >>> mr.squeeze([[1, 2]])
     array([1, 2], dtype=int32)
     """
+    if hasattr(input, "_moved"):
+        return input._moved("squeeze", axis)
     attrs = AttrTable()
     if axis is not None:
         attrs.ints("axes", np.atleast_1d(axis))
@@ -428,6 +432,9 @@ def split(
     >>> mr.split([1, 2, 3, 4, 5], [2, -1])
     [array([1, 2], dtype=int32), array([3, 4, 5], dtype=int32)]
     """
+    if hasattr(value, "_moved"):
+        parts: list[Any] = value._moved("split", num_or_size_splits, axis)
+        return parts
     tensor: Any = value if isinstance(value, Symbol) else convert_to_tensor(value)
     size, rank = tensor.shape[axis], len(tensor.shape)
     axis = axis + rank if axis < 0 else axis
@@ -583,7 +590,9 @@ def gather(
             raise errors.UnimplementedError("mr.gather of ragged tensors takes one batch axis")
         return (indices if is_composite(indices) else params)._gather_each(params, indices)
     if is_composite(indices):
-        return indices.with_flat_values(gather(params, indices.flat_values, axis=axis))
+        if axis not in (None, 0):
+            raise errors.UnimplementedError("mr.gather by ragged numbers is along axis 0")
+        return indices.with_flat_values(gather(params, indices.flat_values))
     if is_composite(params):
         return params._gather(convert_to_tensor(indices), axis)
     places = convert_to_tensor(indices)
@@ -744,6 +753,11 @@ def shape(input: TensorLike, out_type: DTypeLike = "int32", name: str | None = N
     >>> mr.shape([[1, 2, 3]])
     array([1, 3], dtype=int32)
     """
+    if hasattr(input, "bounding_shape"):
+        raise TypeError(
+            "a ragged tensor has no shape that is a tensor: use x.bounding_shape(), x.nrows() or "
+            "x.row_lengths()"
+        )
     return apply1("shape", [input], AttrTable().dtype("dtype", out_type))
 
 
@@ -769,7 +783,7 @@ def size(input: TensorLike, out_type: DTypeLike = "int32", name: str | None = No
     >>> mr.size([[1, 2, 3]])
     3
     """
-    if hasattr(input, "flat_values"):
+    if is_ragged(input):
         return size(input.flat_values, out_type)
     return apply1("size", [input], AttrTable().dtype("dtype", out_type))
 
@@ -794,4 +808,6 @@ def rank(input: TensorLike, name: str | None = None) -> Any:
     >>> mr.rank([[1, 2, 3]])
     2
     """
+    if is_ragged(input):
+        return convert_to_tensor(input.shape.rank, "int32")
     return apply1("rank", [input])

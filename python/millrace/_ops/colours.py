@@ -7,6 +7,7 @@ from typing import Any, Callable
 import numpy as np
 
 from .. import dtypes
+from .._data.structure import is_composite
 from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import apply1, convert_to_tensor
 from ..dtypes import DType, DTypeLike, as_dtype
@@ -23,7 +24,7 @@ def _largest(dtype: DType) -> int:
 
 def _saturated(image: Any, dtype: DType) -> Any:
     """Cast; what is out of range becomes the nearest value."""
-    if image.dtype.kind in "iu":
+    if as_dtype(image.dtype).is_integer:
         info, own = np.iinfo(dtype.numpy_dtype()), np.iinfo(as_dtype(image.dtype).numpy_dtype())
         image = clip_by_value(image, max(info.min, own.min), min(info.max, own.max))
     return cast(image, dtype)  # floats saturate
@@ -38,7 +39,7 @@ def convert_image_dtype(
     >>> mr.image.convert_image_dtype(mr.constant([[[255]]], mr.uint8), mr.float32)
     array([[[1.]]], dtype=float32)
     """
-    tensor = image if isinstance(image, Symbol) else convert_to_tensor(image)
+    tensor = image if isinstance(image, Symbol) or is_composite(image) else convert_to_tensor(image)
     wanted, own = as_dtype(dtype), as_dtype(tensor.dtype)
     if wanted is own:
         return tensor
@@ -59,7 +60,7 @@ def convert_image_dtype(
 
 def _as_floats(image: TensorLike, change: Callable[[Any], Any]) -> Any:
     """@change of the image as floats, in the image's own dtype again."""
-    tensor = as_images(image)
+    tensor = image if is_composite(image) else as_images(image)
     own = as_dtype(tensor.dtype)
     floats = tensor if own in (dtypes.float16, dtypes.float32) else None
     if floats is None:

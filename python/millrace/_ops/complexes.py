@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._graph.symbol import TensorLike
-from .._graph.tensor import Tensor, apply1, compute
+from .._graph.tensor import Tensor, apply1, compute_each
 from .docs import described
 
 _COMPLEX = "tensor_like: Complex numbers, or others, whose imaginary part is 0."
@@ -32,7 +32,7 @@ def real(input: TensorLike, name: str | None = None) -> Any:
     >>> mr.math.real(mr.complex([1.0], [2.0]))
     array([1.], dtype=float32)
     """
-    return compute(lambda x: apply1("real", [x]) if x.dtype.is_complex else x, [input])
+    return compute_each(lambda x: apply1("real", [x]) if x.dtype.is_complex else x, [input])
 
 
 @described("Floats of the shape of `input`.", input=_COMPLEX)
@@ -42,7 +42,9 @@ def imag(input: TensorLike, name: str | None = None) -> Any:
     >>> mr.math.imag(mr.complex([1.0], [2.0]))
     array([2.], dtype=float32)
     """
-    return compute(lambda x: apply1("imag" if x.dtype.is_complex else "zeros_like", [x]), [input])
+    return compute_each(
+        lambda x: apply1("imag" if x.dtype.is_complex else "zeros_like", [x]), [input]
+    )
 
 
 @described("Floats of the shape of `input`.", input=_COMPLEX)
@@ -58,7 +60,7 @@ def angle(input: TensorLike, name: str | None = None) -> Any:
             return apply1("angle", [x])
         return apply1("atan2", [apply1("zeros_like", [x]), x])
 
-    return compute(body, [input])
+    return compute_each(body, [input])
 
 
 @described("Of the shape and dtype of `x`.", x=_COMPLEX)
@@ -68,4 +70,4 @@ def conj(x: TensorLike, name: str | None = None) -> Any:
     >>> mr.math.conj(mr.complex([1.0], [2.0]))
     array([1.-2.j], dtype=complex64)
     """
-    return compute(lambda v: apply1("conj", [v]) if v.dtype.is_complex else v, [x])
+    return compute_each(lambda v: apply1("conj", [v]) if v.dtype.is_complex else v, [x])

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._data.block import Array
 from .._data.spec import TensorShape
+from .._data.structure import is_ragged
 from .._graph.attrs import AttrTable
 from .._graph.literals import dtype_of, holds_complex, is_literal, to_array
 from .._graph.symbol import Symbol, TensorLike, current_graph, holds_symbols
@@ -389,6 +390,10 @@ def one_hot(
         raise TypeError("one_hot of strings has no defaults: give on_value and off_value")
     defaults = (True, False) if kind.is_bool else (1, 0)
     on, off = (default if v is None else v for v, default in zip((on_value, off_value), defaults))
+    if axis is not None and axis >= 0 and is_ragged(indices):
+        if axis <= indices.ragged_rank:
+            raise ValueError(f"one_hot: axis {axis} is among the ragged ones of the indices")
+        axis -= indices.ragged_rank
     attrs = AttrTable().int("depth", depth).int("axis", -1 if axis is None else axis)
     ends = [v if isinstance(v, Symbol) else to_array(v, kind) for v in (on, off)]
     return apply1("one_hot", [indices, *ends], attrs, same_dtype=False)

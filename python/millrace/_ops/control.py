@@ -16,6 +16,7 @@ from .._graph.tensor import Graph, Tensor, run_once, trace_body
 from .arrays import stack, where
 from .constants import cast
 from .debugging import Assert
+from .parts import Results, mapped, part_of, spec_like
 from .reductions import argmax, reduce_any, reduce_sum
 
 
@@ -224,10 +225,11 @@ def map_fn(
     ----------
     fn : callable
         Traced; takes a part of each tensor in the structure of `elems`, as one argument.
-    elems : nested tensor_like
-        Tensors with one first dimension.
-    dtype, fn_output_signature : nested dtype_like or TensorSpec, optional
-        What `fn` returns is found out; given, it is compared.
+    elems : nested tensor_like or RaggedTensor
+        Tensors with one first dimension. The parts of a ragged tensor are its rows.
+    dtype, fn_output_signature : nested dtype_like, TensorSpec or RaggedTensorSpec, optional
+        What `fn` returns is found out; given, it is compared. `RaggedTensorSpec([None], dtype)`
+        lets a vector have another length for each part.
     parallel_iterations, back_prop, swap_memory, infer_shape : optional
         Accepted and ignored.
     name : str, optional
@@ -235,8 +237,8 @@ def map_fn(
 
     Returns
     -------
-    nested Tensor or numpy.ndarray
-        The results of `fn`, stacked.
+    nested Tensor, numpy.ndarray or RaggedTensor
+        The results of `fn`, stacked. A ragged tensor that it returns gets an axis more.
 
     Raises
     ------
@@ -249,28 +251,54 @@ def map_fn(
     --------
     >>> mr.map_fn(lambda x: mr.reduce_sum(x), np.arange(6).reshape(3, 2))
     array([1, 5, 9])
+    >>> mr.map_fn(mr.range, [1, 3], fn_output_signature=mr.RaggedTensorSpec([None], mr.int32))
+    <RaggedTensor [[0], [0, 1, 2]]>
     """
     as_list = isinstance(elems, list) and (holds_symbols(elems) or _holds_tensors(elems))
-    leaves, structure = _structure.flatten(tuple(elems) if as_list else elems)
-    out: list[Any] = []
+    whole = tuple(elems) if as_list else elems
+    leaves, structure = _structure.flatten(whole, _structure.is_composite)
+    signature = fn_output_signature if dtype is None else dtype
+    results, skeleton = Results(), None
 
     def body(parts: list[Tensor]) -> Any:
-        nest = _structure.unflatten(structure, parts)
-        return fn(list(nest) if as_list else nest)
+        nonlocal skeleton
+        rest = list(parts)
+        nest = _structure.unflatten(structure, [part_of(leaf, rest) for leaf in leaves])
+        result = fn(list(nest) if as_list else nest)
+        if result is None:
+            return None
+        found, skeleton = _structure.flatten(result, _structure.is_composite)
+        wanted = _wanted(signature, skeleton, len(found))
+        if signature is None and skeleton == structure:
+            wanted = [spec_like(leaf, value) for leaf, value in zip(leaves, found)]
+        for value, spec in zip(found, wanted, strict=True):
+            results.add(value, spec)
+        return tuple(results.tensors)
 
     def add(graph: Graph, inputs: list[Tensor]) -> list[Tensor]:
-        function, result = trace_body(body, [_part_spec(t) for t in inputs], "map_fn")
-        out.append(result)
+        function, _ = trace_body(body, [_part_spec(t) for t in inputs], "map_fn")
         attrs = AttrTable().int("mapped", len(inputs))
+        if results.joined:
+            attrs.ints("joined", results.joined)
         return graph.add("map_fn", inputs, attrs, [function])
 
     graph = current_graph()
+    inputs = [tensor for leaf in leaves for tensor in mapped(leaf)]
     if graph is None:
-        results = run_once(lambda g: add(g, g.inputs), [to_array(v) for v in leaves])
+        tensors = run_once(lambda g: add(g, g.inputs), [to_array(v) for v in inputs])
     else:
-        results = add(graph, [graph.convert(v) for v in leaves])
-    _compare_signature(results, out[0], fn_output_signature if dtype is None else dtype)
-    return _structure.unflatten(out[0], results)
+        tensors = add(graph, [graph.convert(v) for v in inputs])
+    components = results.together(tensors)
+    _compare_signature(components, skeleton, signature)
+    return _structure.unflatten(skeleton, components)
+
+
+def _wanted(signature: Any, skeleton: Any, count: int) -> list[Any]:
+    """What @signature says of each of @count components, if it has their structure."""
+    if signature is None:
+        return [None] * count
+    leaves, structure = _structure.flatten(signature, _structure.is_composite)
+    return leaves if structure == skeleton else [None] * count
 
 
 def _holds_tensors(values: list[Any]) -> bool:
@@ -290,7 +318,7 @@ def _part_spec(tensor: Tensor) -> TensorSpec:
 def _compare_signature(results: Sequence[Any], structure: Any, wanted: Any) -> None:
     if wanted is None:
         return
-    leaves, expected = _structure.flatten(wanted)
+    leaves, expected = _structure.flatten(wanted, _structure.is_composite)
     dtypes = [getattr(leaf, "dtype", leaf) for leaf in leaves]
     found = [TensorSpec(None, r.dtype).dtype for r in results]
     if expected != structure or [TensorSpec(None, d).dtype for d in dtypes] != found:

@@ -12,6 +12,7 @@ from typing import Any, Callable, Iterable, Sequence
 import numpy as np
 
 from .. import errors
+from .._data.structure import is_composite, is_ragged
 from .._graph.literals import to_array
 from .._graph.symbol import Symbol, TensorLike, current_graph, holds_symbols
 from .._graph.tensor import apply1, convert_to_tensor
@@ -28,7 +29,8 @@ def _text(message: Any, otherwise: str) -> str:
 
 def _require(condition: Any, message: str) -> None:
     """Every value of @condition holds, or the element fails."""
-    holds = condition if condition.ndim == 0 else reduce_all(condition)
+    scalar = not is_composite(condition) and condition.ndim == 0
+    holds = condition if scalar else reduce_all(condition)
     if isinstance(holds, Symbol):
         current_graph().check(holds, message)
     elif not holds:
@@ -229,8 +231,8 @@ def assert_near(
 
     >>> mr.debugging.assert_near([1.0, 2.0], [1.0, 2.0000001])
     """
-    a = convert_to_tensor(x)
-    b = convert_to_tensor(y, a.dtype)
+    a = x if is_composite(x) else convert_to_tensor(x)
+    b = y if is_composite(y) else convert_to_tensor(y, a.dtype)
     small = 10 * _epsilon(a.dtype)
     rtol, atol = (small if tolerance is None else tolerance for tolerance in (rtol, atol))
     _require(
@@ -246,7 +248,7 @@ def _epsilon(dtype: Any) -> float:
 
 def _require_rank(x: TensorLike, fits: Callable[[int], bool], wanted: str, message: Any) -> None:
     """The rank of a tensor is known when a function is traced."""
-    rank = convert_to_tensor(x).ndim
+    rank = x.shape.rank if is_ragged(x) else convert_to_tensor(x).ndim
     if rank is None:
         raise ValueError(
             f"the rank of x is unknown, {wanted} is wanted: use mr.ensure_shape before"
@@ -331,7 +333,7 @@ def assert_all_finite(x: TensorLike, message: str, name: str | None = None) -> A
     >>> mr.debugging.assert_all_finite([1.0], "bad features")
     array([1.], dtype=float32)
     """
-    tensor = convert_to_tensor(x)
+    tensor = x if is_composite(x) else convert_to_tensor(x)
     _require(is_finite(tensor), _text(message, "a value is NaN or infinite"))
     return tensor
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from .._data.structure import is_ragged
 from ..dtypes import DTypeLike
 from .arrays import gather, reshape
 from .constants import cast
 from .elementwise import maximum
 from .features import RaggedFeature
 from .ragged.reduced import reduced_rows
-from .ragged.rows import is_ragged, splits_of
+from .ragged.rows import splits_of
 from .ragged.tensor import RaggedTensor
 from .reductions import reduce_sum
 from .selection import cumsum

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from .._data.structure import is_composite
+from .._data.structure import is_composite, is_ragged
 from .._graph.attrs import AttrTable
 from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import Tensor, apply1, compute
@@ -17,12 +17,16 @@ from .reductions import reduce_all, reduce_max
 from .selection import boolean_mask
 
 _SUM, _PROD, _MIN, _MAX = range(4)
+_NAMES = ("reduce_sum", "reduce_prod", "reduce_min", "reduce_max")
 
 
 def _segments(reduction: int, data: Any, ids: Any, count: Any) -> Any:
     """@count None: the ids do not decrease."""
-    if any(map(is_composite, (data, ids))):
-        raise TypeError("segments are of tensors, not of ragged or sparse ones")
+    for value in (data, ids):
+        if hasattr(value, "_aggregate") and count is not None:
+            return value._aggregate(_NAMES[reduction], data, ids, count)
+        if is_composite(value):
+            raise TypeError("segments are of tensors; the unsorted ones of ragged tensors, too")
     attrs = AttrTable().int("reduction", reduction)
     inputs = [data, ids]
     if count is None:
@@ -158,8 +162,10 @@ def unsorted_segment_max(
     return _segments(_MAX, data, segment_ids, num_segments)
 
 
-def _unsorted_counts(x: Tensor, ids: Tensor, count: Any, dtype: DTypeLike) -> Any:
+def _unsorted_counts(x: Any, ids: Any, count: Any, dtype: DTypeLike) -> Any:
     """How many parts each segment has, at least 1, to stand beside the sums."""
+    if is_composite(x):
+        return _segments(_SUM, ones_like(x), ids, count)
     if x.shape.rank is None or ids.shape.rank is None:
         raise ValueError("segments are of tensors of known rank")
     numbers = maximum(cast(_segments(_SUM, ones_like(ids), ids, count), dtype), 1)
@@ -168,6 +174,8 @@ def _unsorted_counts(x: Tensor, ids: Tensor, count: Any, dtype: DTypeLike) -> An
 
 def _with_count(body: Any, data: Any, ids: Any, count: Any) -> Any:
     """@body of tensors and the number of segments, which may be a tensor."""
+    if is_composite(data):
+        return body(data, ids, count)
     if isinstance(count, Symbol):
         return compute(body, [data, ids, count], same_dtype=False)
     return compute(lambda x, places: body(x, places, count), [data, ids], same_dtype=False)
@@ -237,19 +245,20 @@ def bincount(
     if binary_output and weights is not None:
         raise ValueError("binary_output takes no weights")
 
-    def body(numbers: Tensor, *given: Tensor) -> Any:
+    ragged = is_ragged(arr) and axis == -1
+
+    def body(numbers: Tensor, *rest: Tensor) -> Any:
+        given = list(rest)
         if numbers.dtype.name not in ("int32", "int64"):
             raise TypeError(f"bincount takes int32 or int64, not {numbers.dtype.name}")
-        rows = numbers.shape.rank == 2 and axis == -1
+        rows = ragged or (numbers.shape.rank == 2 and axis == -1)
         flat = cast(reshape(numbers, [-1]), "int64")
         flat = assert_(flat, reduce_all(flat >= 0), "bincount: a number is negative")
         length = _length(flat, minlength, maxlength)
         ids = where(flat < length, flat, -1)
-        parts = shape(numbers, "int64")[0] if rows else None
         if rows:
-            row = _range(parts) * length
-            spread = reshape(row, [-1, 1]) + cast(apply1("zeros_like", [numbers]), "int64")
-            ids = where(ids >= 0, ids + reshape(spread, [-1]), -1)
+            row, parts = (given.pop(0), given.pop(0)) if ragged else _row_of_each(numbers)
+            ids = where(ids >= 0, ids + row * length, -1)
         values = reshape(given[0], [-1]) if given else cast(ones_like(flat), dtype)
         count = length * parts if rows else length
         result = _segments(_MAX if binary_output else _SUM, values, ids, count)
@@ -257,7 +266,26 @@ def bincount(
             result = maximum(result, 0)
         return reshape(result, [parts, length]) if rows else result
 
-    return compute(body, [arr] if weights is None else [arr, weights], same_dtype=False)
+    inputs = _ragged_numbers(arr, ragged) if is_ragged(arr) else [arr]
+    if weights is not None:
+        inputs.append(weights.flat_values if is_ragged(weights) else weights)
+    return compute(body, inputs, same_dtype=False)
+
+
+def _ragged_numbers(arr: Any, by_row: bool) -> list[Any]:
+    """The numbers of the ragged tensor @arr; @by_row, also the row of each, and how many there are."""
+    if not by_row:
+        return [arr.flat_values]
+    if arr.shape.rank != 2:
+        raise ValueError(f"bincount of rows takes a ragged tensor of 2 axes, not {arr.shape}")
+    return [arr.values, cast(arr.value_rowids(), "int64"), arr.nrows("int64")]
+
+
+def _row_of_each(matrix: Tensor) -> tuple[Any, Any]:
+    """The row of each number of @matrix, and how many there are."""
+    count = shape(matrix, "int64")[0]
+    nothing = cast(apply1("zeros_like", [matrix]), "int64")
+    return reshape(reshape(_range(count), [-1, 1]) + nothing, [-1]), count
 
 
 def _length(flat: Any, least: Any, most: Any) -> Any:
@@ -379,6 +407,10 @@ def dynamic_partition(
     """
     if num_partitions < 1:
         raise ValueError(f"num_partitions is 1 or more, not {num_partitions}")
+    for value in (data, partitions):
+        if hasattr(value, "_partition"):
+            ragged: list[Any] = value._partition(data, partitions, num_partitions)
+            return ragged
 
     def body(x: Any, parts: Any) -> Any:
         inside = reduce_all((parts >= 0) & (parts < num_partitions))

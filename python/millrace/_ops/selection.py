@@ -53,6 +53,8 @@ def cumsum(
     >>> mr.cumsum([1, 2, 3])
     array([1, 3, 6], dtype=int32)
     """
+    if hasattr(x, "_moved"):
+        return x._moved("cumsum", axis, exclusive, reverse)
     return _cumulated("cumsum", x, axis, exclusive, reverse)
 
 

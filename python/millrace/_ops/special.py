@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
-from .._data.structure import is_composite
+from .._data.structure import is_ragged
 from .._graph.symbol import TensorLike
-from .._graph.tensor import Tensor, apply1, compute
+from .._graph.tensor import Tensor, apply1, compute, compute_each
 from ..dtypes import DType, DTypeLike, as_dtype
 from .arrays import where
 from .constants import cast
 from .docs import BINARY, UNARY, described, documented
-from .elementwise import clip_by_value
+from .elementwise import add, clip_by_value
 from .reductions import reduce_sum
 
 
@@ -138,7 +139,7 @@ def rint(x: TensorLike, name: str | None = None) -> Any:
         require_floats("rint", value.dtype)
         return apply1("round", [value])
 
-    return compute(body, [x])
+    return compute_each(body, [x])
 
 
 def require_floats(name: str, dtype: DType) -> None:
@@ -198,7 +199,7 @@ def divide_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
         dtype = _float_of(a.dtype)
         return apply1("divide_no_nan", [cast(a, dtype), cast(b, dtype)])
 
-    return compute(body, [x, y])
+    return compute_each(body, [x, y])
 
 
 @documented(BINARY)
@@ -278,7 +279,7 @@ def scalar_mul(scalar: TensorLike, x: TensorLike, name: str | None = None) -> An
             raise ValueError(f"only scalar multiplies: a tensor of shape {factor.shape} is given")
         return factor * values
 
-    return compute(body, [scalar, x])
+    return compute_each(body, [scalar, x])
 
 
 @described("The sum.", inputs="sequence of tensor_like: One or more, of one dtype and shape.")
@@ -291,8 +292,8 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
     values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     if not values:
         raise ValueError("add_n takes one tensor or more")
-    if any(map(is_composite, values)):
-        raise TypeError("add_n takes tensors of one shape, no ragged or sparse ones")
+    if any(is_ragged(value) for value in values):
+        return functools.reduce(add, values)
     return compute(_sum_of_all, values)
 
 
@@ -353,7 +354,7 @@ def polyval(coeffs: Any, x: TensorLike, name: str | None = None) -> Any:
         return total
 
     if not coeffs:
-        return compute(lambda at: apply1("zeros_like", [at]), [x])
+        return compute_each(lambda at: apply1("zeros_like", [at]), [x])
     return compute(body, [x, *coeffs])
 
 
@@ -393,7 +394,7 @@ def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) 
             x = clip_by_value(x, float(to.min), float(to.max))
         return cast(x, to)  # which saturates from floats to integers
 
-    return compute(body, [value])
+    return compute_each(body, [value])
 
 
 @documented(UNARY)
@@ -413,7 +414,7 @@ def softsign(features: TensorLike, name: str | None = None) -> Any:
     >>> mr.math.softsign([1.0, -1.0])
     array([ 0.5, -0.5], dtype=float32)
     """
-    return compute(lambda x: x / (abs(x) + 1.0), [features])
+    return compute_each(lambda x: x / (abs(x) + 1.0), [features])
 
 
 @documented(UNARY)
@@ -423,7 +424,7 @@ def log_sigmoid(x: TensorLike, name: str | None = None) -> Any:
     >>> mr.math.log_sigmoid([1000.0])
     array([-0.], dtype=float32)
     """
-    return compute(lambda value: -softplus(-value), [x])
+    return compute_each(lambda value: -softplus(-value), [x])
 
 
 @documented(UNARY)
@@ -433,7 +434,7 @@ def relu6(features: TensorLike, name: str | None = None) -> Any:
     >>> mr.nn.relu6([-1.0, 3.0, 9.0])
     array([0., 3., 6.], dtype=float32)
     """
-    return compute(lambda x: apply1("minimum", [apply1("relu", [x]), 6]), [features])
+    return compute_each(lambda x: apply1("minimum", [apply1("relu", [x]), 6]), [features])
 
 
 @documented(UNARY)
@@ -462,7 +463,7 @@ def selu(features: TensorLike, name: str | None = None) -> Any:
         negative = apply1("elu", [apply1("minimum", [x, 0.0])])
         return apply1("relu", [x]) * _SELU_SCALE + negative * (_SELU_SCALE * _SELU_ALPHA)
 
-    return compute(body, [features])
+    return compute_each(body, [features])
 
 
 @described(
@@ -479,7 +480,7 @@ def leaky_relu(features: TensorLike, alpha: float = 0.2, name: str | None = None
         x = x if x.dtype.is_floating else cast(x, "float32")
         return where(x > 0, x, x * float(alpha))
 
-    return compute(body, [features])
+    return compute_each(body, [features])
 
 
 @described(
@@ -499,7 +500,7 @@ def gelu(features: TensorLike, approximate: bool = False, name: str | None = Non
             return x * 0.5 * (apply1("tanh", [inner]) + 1.0)
         return x * 0.5 * (apply1("erf", [x / math.sqrt(2)]) + 1.0)
 
-    return compute(body, [features])
+    return compute_each(body, [features])
 
 
 @described("Of the shape of `features`.", beta="float, default 1.0: A factor in the sigmoid.")
@@ -509,7 +510,7 @@ def silu(features: TensorLike, beta: float = 1.0) -> Any:
     >>> mr.nn.silu([0.0])
     array([0.], dtype=float32)
     """
-    return compute(lambda x: x * apply1("sigmoid", [x * float(beta)]), [features])
+    return compute_each(lambda x: x * apply1("sigmoid", [x * float(beta)]), [features])
 
 
 swish = silu

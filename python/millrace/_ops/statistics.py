@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from .._data.structure import is_composite
+from .._data.structure import is_composite, is_ragged
 from .._graph.symbol import TensorLike
 from .._graph.tensor import Tensor, apply1, compute
 from ..dtypes import DTypeLike
 from .arrays import reshape, size, squeeze, where
 from .constants import cast
 from .docs import REDUCTION, described, documented
-from .elementwise import exp, is_finite, log, sqrt, square
+from .elementwise import exp, is_finite, log, maximum, sqrt, square
 from .reductions import reduce_max, reduce_mean, reduce_sum
 from .special import require_floats
 
 
-def _of_tensor(body: Callable[[Tensor], Any], x: TensorLike, what: str) -> Any:
+def _of_tensor(body: Callable[[Any], Any], x: TensorLike, what: str) -> Any:
+    """@body of @x, which may be ragged."""
+    if is_ragged(x):
+        return body(x)
     if is_composite(x):
-        raise TypeError(f"{what} takes tensors, no ragged or sparse ones: use .to_tensor()")
+        raise TypeError(f"{what} takes tensors, no sparse ones: use mr.sparse.to_dense")
     return compute(body, [x])
 
 
-def _variance(x: Tensor, axis: Any, keepdims: bool, what: str) -> Any:
+def _variance(x: Any, axis: Any, keepdims: bool, what: str) -> Any:
+    if is_composite(x):  # their rows have no common mean to be subtracted: E(x²) - E(x)²
+        of_squares = reduce_mean(square(x), axis, keepdims)
+        return maximum(of_squares - square(reduce_mean(x, axis, keepdims)), 0)
     if not x.dtype.is_floating:
         raise TypeError(f"{what} takes floats, not {x.dtype.name}: use mr.cast")
     return reduce_mean(square(x - reduce_mean(x, axis, keepdims=True)), axis, keepdims)
@@ -175,7 +181,7 @@ def l2_loss(t: TensorLike, name: str | None = None) -> Any:
 _SOFT_AXIS = "int, optional: Which axis; by default the last one."
 
 
-def _shifted(logits: Tensor, axis: int | None, what: str) -> tuple[Any, int]:
+def _shifted(logits: Any, axis: int | None, what: str) -> tuple[Any, int]:
     require_floats(what, logits.dtype)
     if logits.shape.rank == 0:
         raise ValueError(f"{what} takes a tensor of one axis or more")
@@ -191,12 +197,12 @@ def softmax(logits: TensorLike, axis: int | None = None, name: str | None = None
     array([0.5, 0.5], dtype=float32)
     """
 
-    def body(x: Tensor) -> Any:
+    def body(x: Any) -> Any:
         shifted, along = _shifted(x, axis, "softmax")
         powers = exp(shifted)
         return powers / reduce_sum(powers, along, keepdims=True)
 
-    return compute(body, [logits])
+    return _of_tensor(body, logits, "softmax")
 
 
 @described("Of the shape of `logits`.", axis=_SOFT_AXIS)
@@ -207,8 +213,8 @@ def log_softmax(logits: TensorLike, axis: int | None = None, name: str | None = 
     array([    0., -1000.], dtype=float32)
     """
 
-    def body(x: Tensor) -> Any:
+    def body(x: Any) -> Any:
         shifted, along = _shifted(x, axis, "log_softmax")
         return shifted - log(reduce_sum(exp(shifted), along, keepdims=True))
 
-    return compute(body, [logits])
+    return _of_tensor(body, logits, "log_softmax")

@@ -1,10 +1,6 @@
-/*
- * window: consecutive elements as datasets, one for each component. Windows may overlap, have
+/* window: consecutive elements as datasets, one for each component. Windows may overlap, have
  * holes, or leave elements out; each holds copies of its elements (engine/nested.h), so that it
- * pins nothing.
- *
- * A window that an element fails in is that error.
- */
+ * pins nothing. A window that an element fails in is that error. */
 #include "element/trace.h"
 #include "engine/nested.h"
 #include "engine/ops/ops.h"
@@ -17,6 +13,8 @@ struct window_iter {
     uint64_t span; /* elements from the first to the last of a window */
     bool drop_remainder;
     bool ended;
+    uint32_t *leaves;      /* the numbers of all leaves of an element */
+    uint32_t *counts;      /* of leaves in each of the datasets that a window is */
     uint64_t skip;         /* elements still to come that no window has */
     struct mr_gather rows; /* from the first element of the next window on */
     size_t charged;
@@ -64,10 +62,26 @@ static int window_infer(struct mr_infer *in, mr_error *err)
             in->cardinality = fits ? (n - span - 1) / shift + 1 : 0;
         }
     }
-    return mr_spec_of_datasets(in->inputs[0]->spec, &in->spec, err);
+    return mr_spec_of_datasets(in->inputs[0]->spec, &in->spec, NULL, err);
 }
 
 /* ---- open ---- */
+
+static int count_leaves(struct window_iter *it, mr_error *err)
+{
+    const mr_spec *elements = it->head.ds->inputs[0]->spec;
+    MR_AUTO(mr_spec_unref) mr_spec *windows = NULL;
+    size_t n = mr_spec_leaves(elements);
+
+    it->leaves = mr_calloc(n, sizeof *it->leaves);
+    it->counts = mr_calloc(n, sizeof *it->counts);
+    MR_CHECK_ALLOC(it->leaves, err);
+    MR_CHECK_ALLOC(it->counts, err);
+    for (size_t i = 0; i < n; i++) {
+        it->leaves[i] = (uint32_t)i;
+    }
+    return mr_spec_of_datasets(elements, &windows, it->counts, err);
+}
 
 static int window_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
@@ -84,6 +98,7 @@ static int window_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
     it->stride = (uint64_t)stride;
     it->span = (it->size - 1) * it->stride + 1; /* both are below 2^31 */
     it->drop_remainder = mr_op_bool(head, "drop_remainder", false);
+    MR_TRY(count_leaves(it, err));
     return mr_op_open_input(head, ctx, err);
 }
 
@@ -204,12 +219,13 @@ static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t 
 }
 
 /* Rows of the window that is being made. */
-static int put_rows(struct windows *w, const mr_block *rows, mr_error *err)
+static int put_rows(const struct window_iter *it, struct windows *w, const mr_block *rows,
+                    mr_error *err)
 {
-    for (uint32_t c = 0; c < w->columns; c++) {
+    for (uint32_t c = 0, at = 0; c < w->columns; at += it->counts[c], c++) {
         MR_AUTO(mr_block_unref) mr_block *one = NULL;
 
-        MR_TRY(mr_block_select(rows, &c, 1, &one, err));
+        MR_TRY(mr_block_select(rows, it->leaves + at, it->counts[c], &one, err));
         MR_TRY(mr_nested_append(&w->heaps[c], one, err));
     }
     mr_record_add(&w->records[w->made], rows);
@@ -227,7 +243,7 @@ static int put_window(const struct window_iter *it, struct windows *w, mr_error 
         MR_AUTO(mr_block_unref) mr_block *rows = NULL;
 
         rc = mr_gather_take(&picked, (uint32_t)picked.rows, &rows, err); /* fewer if ranks differ */
-        rc = rc == MR_OK ? put_rows(w, rows, err) : rc;
+        rc = rc == MR_OK ? put_rows(it, w, rows, err) : rc;
     }
     mr_gather_free(&picked);
     if (rc == MR_OK) {
@@ -368,6 +384,8 @@ static void window_close(struct mr_op_iter *head)
 
     mr_env_release(head->env, it->charged);
     mr_gather_free(&it->rows);
+    mr_free(it->leaves);
+    mr_free(it->counts);
 }
 
 const struct mr_operator mr_operator_window = {

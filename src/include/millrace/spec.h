@@ -11,9 +11,10 @@
  *                                                       values
  *     {"!dataset":[[["int64",2,-1]],"*"]}    one leaf that is a dataset: the leaf table and
  *                                            structure of its elements.
- * An entry is a dtype and dims, [dtype, null] for an unknown rank, null for a dataset in turn Keys
- * that begin with "!" are reserved. C code looks at leaves only; language bindings look at the
- * structure.
+ * An entry is a dtype and dims, [dtype, null] for an unknown rank, null for a dataset in turn. Keys
+ * that begin with "!" are reserved. A named tuple whose name begins with "millrace." is one value
+ * of several tensors (ragged and sparse tensors): window makes one dataset of it. Otherwise C code
+ * looks at leaves only; language bindings look at the structure.
  *
  * Threads: a spec may be shared; mr_spec_ref/unref are safe from any thread.
  */

@@ -6,6 +6,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from ..._data.structure import is_ragged
 from ..._graph.literals import common_dtype
 from ..._graph.symbol import TensorLike
 from ..._graph.tensor import Tensor, compute, convert_to_tensor
@@ -17,9 +18,10 @@ from ..ordering import argsort
 from ..reductions import reduce_all
 from ..segments import unsorted_segment_sum
 from ..selection import boolean_mask, repeat
+from .each import check_same_rows, check_same_splits
 from .moved import stacked
 from .reduced import reduced_rows
-from .rows import as_ints, check_same_rows, check_same_splits, gather_rows, is_ragged
+from .rows import as_ints, gather_rows
 from .rows import positions, row_count, splits_of
 from .tensor import RaggedTensor
 

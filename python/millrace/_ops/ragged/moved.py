@@ -7,13 +7,15 @@ from typing import Any, Sequence
 import numpy as np
 
 from ..._data.spec import TensorShape
+from ..._data.structure import is_ragged
 from ..._graph.symbol import Symbol
-from ..arrays import concat, expand_dims, gather, reshape, reverse, shape as _shape, stack, tile
+from ..arrays import concat, expand_dims, gather, reshape, reverse, shape as _shape, split
+from ..arrays import squeeze, stack, tile, where
 from ..constants import cast, range as _range, static_shape, zeros
 from ..elementwise import assert_
 from ..reductions import reduce_all, reduce_prod
 from ..scattering import gather_nd
-from .rows import concat_rows, gather_rows, is_ragged, merged, one_row, within_rows
+from .rows import concat_rows, gather_rows, merged, one_row, within_rows
 
 
 def _rank(value: Any) -> int:
@@ -85,6 +87,61 @@ def _tiled(value: Any, sizes: Sequence[Any]) -> Any:
     if isinstance(sizes[0], Symbol) or sizes[0] != 1:
         value = gather_rows(value, tile(_range(rows), [sizes[0]]))
     return value
+
+
+def squeezed(value: Any, axes: Any) -> Any:
+    """@value without @axes, which have size 1."""
+    if axes is None:
+        raise ValueError("squeeze of a ragged tensor takes axes: which have size 1 is not known")
+    rank = _rank(value)
+    for axis in sorted({_axis(a, rank, "squeeze") for a in np.atleast_1d(axes)}, reverse=True):
+        value = _without(value, axis)
+    return value
+
+
+def _without(value: Any, axis: int) -> Any:
+    if not is_ragged(value):
+        return squeeze(value, axis)
+    if axis > 1:
+        return value.with_values(_without(value.values, axis - 1))
+    sizes = value.row_lengths() if axis == 1 else value.nrows()
+    values, message = value.values, f"squeeze: axis {axis} is not of size 1"
+    if axis == 1:
+        return _asserted(values, reduce_all(sizes == 1), message)
+    return _asserted(values, sizes == 1, message)
+
+
+def _asserted(value: Any, holds: Any, message: str) -> Any:
+    if is_ragged(value):
+        return value.with_flat_values(assert_(value.flat_values, holds, message))
+    return assert_(value, holds, message)
+
+
+def reshaped(value: Any, shape: Any) -> Any:
+    """The values of @value in the rows of a tensor."""
+    return reshape(value.flat_values, shape)
+
+
+def cut(value: Any, sizes: Any, axis: int) -> list[Any]:
+    """split(): @sizes is a number of equal parts, or their sizes."""
+    axis, rank = _axis(axis, _rank(value), "split"), _rank(value)
+    if 0 < axis <= value.ragged_rank:
+        raise ValueError(f"split: the rows of a ragged tensor differ along axis {axis}")
+    if axis > value.ragged_rank:
+        parts = split(value.flat_values, sizes, axis - value.ragged_rank)
+        return [value.with_flat_values(part) for part in parts]
+    numbers = split(_range(value.nrows("int64")), sizes)
+    return [gather_rows(value, part) for part in numbers]
+
+
+def partitioned(data: Any, numbers: Any, count: int) -> list[Any]:
+    """dynamic_partition() of the rows of @data by @numbers."""
+    rows = data.nrows("int64") if is_ragged(data) else _shape(data, "int64")[0]
+    inside = reduce_all((numbers >= 0) & (numbers < count))
+    inside = inside & (_shape(numbers, "int64")[0] == rows)
+    numbers = assert_(numbers, inside, f"a partition is not in [0, {count}), or of no row")
+    chosen = [reshape(where(numbers == i), [-1]) for i in range(count)]
+    return [gather_rows(data, n) if is_ragged(data) else gather(data, n) for n in chosen]
 
 
 def stacked(cls: Any, values: Sequence[Any], axis: int) -> Any:

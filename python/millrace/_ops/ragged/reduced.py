@@ -7,15 +7,20 @@ from typing import Any, Callable
 import numpy as np
 
 from ..._data.spec import TensorShape
+from ..._data.structure import is_ragged
 from ..._graph.attrs import AttrTable
 from ..._graph.tensor import apply1
-from ..arrays import concat, expand_dims, gather, reshape
+from ...dtypes import as_dtype
+from ..arrays import concat, expand_dims, gather, reshape, size
 from ..constants import cast, ones_like
 from ..elementwise import maximum
 from ..reductions import reduce_max
 from ..segments import unsorted_segment_max, unsorted_segment_min
 from ..segments import unsorted_segment_prod, unsorted_segment_sum
-from .rows import is_ragged, positions, splits_of
+from ..scattering import gather_nd
+from ..selection import cumsum, repeat
+from .moved import coordinates
+from .rows import positions, splits_of
 
 _REDUCTIONS = {"reduce_sum": 0, "reduce_prod": 1, "reduce_min": 2, "reduce_max": 3}
 _OF_SEGMENTS = {
@@ -28,16 +33,26 @@ _OF_SEGMENTS = {
 
 def reduced(value: Any, op: str, axis: Any, keepdims: bool) -> Any:
     """The reduction @op of the ragged tensor @value over @axis: None, a number or several."""
-    if axis is None:
-        return apply1(op, [value.flat_values], AttrTable().bool("keepdims", keepdims))
     rank = TensorShape(value.shape).rank or 0
+    if axis is None:
+        result = _of_all(value.flat_values, op)
+        return reshape(result, [1] * rank) if keepdims else result
     given = [int(a) for a in np.atleast_1d(axis)]
     if any(not -rank <= a < rank for a in given):
         raise ValueError(f"{op}: axis {axis!r} of a ragged tensor with {rank} axes")
     axes = sorted({a % rank for a in given})
     if len(axes) == rank and not keepdims:
         return reduced(value, op, None, False)
-    return _over(value, op, axes, keepdims) if axes else value
+    if not axes:
+        whole = op == "reduce_mean" and not as_dtype(value.dtype).is_floating
+        return apply1("div", [value, ones_like(value)]) if whole else value
+    return _over(value, op, axes, keepdims)
+
+
+def _of_all(values: Any, op: str) -> Any:
+    if op == "reduce_mean" and not as_dtype(values.dtype).is_floating:
+        return apply1("div", [_of_all(values, "reduce_sum"), cast(size(values), values.dtype)])
+    return apply1(op, [values], AttrTable().bool("keepdims", False))
 
 
 def _over(value: Any, op: str, axes: list[int], keepdims: bool) -> Any:
@@ -73,6 +88,36 @@ def aggregated_rows(value: Any, axis: int, combine: Callable[[Any, Any, Any], An
     lengths = value.row_lengths()
     longest = reduce_max(concat([np.zeros(1, np.int64), cast(lengths, "int64")], 0))
     return _aggregated(value.values, positions(lengths * 0, lengths), longest, combine)
+
+
+def cumulated(value: Any, axis: int, exclusive: bool, backwards: bool) -> Any:
+    """cumsum() of the ragged tensor @value along @axis."""
+    rank, ragged_rank = TensorShape(value.shape).rank or 0, value.ragged_rank
+    if not -rank <= axis < rank:
+        raise ValueError(f"cumsum: axis {axis} of a ragged tensor with {rank} axes")
+    along = axis % rank - ragged_rank
+    if along > 0:
+        return value.with_flat_values(cumsum(value.flat_values, along, exclusive, backwards))
+    if along == 0:
+        splits = value.nested_row_splits[-1]
+        return value.with_flat_values(_in_rows(value.flat_values, splits, exclusive, backwards))
+    sums = cumsum(value.to_tensor(), axis % rank, exclusive, backwards)
+    places = [expand_dims(numbers, 1) for numbers in coordinates(value)]
+    return value.with_flat_values(gather_nd(sums, concat(places, 1)))
+
+
+def _in_rows(values: Any, splits: Any, exclusive: bool, backwards: bool) -> Any:
+    """The partial sums of each row: those of all, without what stands before the row."""
+    lengths = splits[1:] - splits[:-1]
+    sums = cumsum(values, 0, True, backwards)
+    bounds = (splits[1:] - 1) if backwards else splits[:-1]
+    before = gather(sums, repeat(bounds, lengths, axis=0))
+    return sums - before if exclusive else sums - before + values
+
+
+def aggregated(data: Any, ids: Any, count: Any, op: str) -> Any:
+    """The reduction @op of the rows of @data that have one number of @ids; there are @count."""
+    return _aggregated(data, ids, count, _OF_SEGMENTS[op])
 
 
 def _aggregated(data: Any, ids: Any, count: Any, combine: Callable[[Any, Any, Any], Any]) -> Any:

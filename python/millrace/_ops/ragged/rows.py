@@ -11,16 +11,16 @@ import numpy as np
 
 from ... import errors
 from ..._data.spec import TensorShape
-from ..._data.structure import is_composite
+from ..._data.structure import is_ragged
 from ..._graph.attrs import AttrTable
-from ..._graph.literals import is_literal, to_array
+from ..._graph.literals import to_array
 from ..._graph.symbol import Symbol, current_graph, holds_symbols
-from ..._graph.tensor import apply, apply1, convert_to_tensor
-from ...dtypes import DType, as_dtype
+from ..._graph.tensor import apply1, convert_to_tensor
+from ...dtypes import DType
 from ..arrays import concat, expand_dims, gather, reshape, shape as _shape, slice as _slice, where
 from ..constants import cast, range as _range, zeros
 from ..elementwise import maximum, minimum
-from ..reductions import reduce_all, reduce_max
+from ..reductions import reduce_all
 from ..selection import cumsum, repeat
 
 
@@ -48,10 +48,6 @@ def positions(starts: Any, lengths: Any) -> Any:
 
 def _total(lengths: Any) -> Any:
     return apply1("reduce_sum", [lengths], AttrTable().bool("keepdims", False))
-
-
-def is_ragged(value: Any) -> bool:
-    return is_composite(value) and hasattr(value, "row_splits")
 
 
 def values_of(value: Any) -> Any:
@@ -251,84 +247,6 @@ def merged(value: Any, levels: int) -> Any:
     for _ in range(levels):
         splits, values = gather(values.row_splits, splits), values.values
     return type(value)(values, splits)
-
-
-# Operators that look at one value at a time, whatever the shape.
-_ELEMENTWISE = frozenset(
-    """
-    abs add as_string bitwise_and bitwise_or bitwise_xor cast ceil clip_by_value cos div equal exp
-    expm1 floor floor_div floor_mod greater greater_equal identity invert is_finite is_inf is_nan
-    left_shift less less_equal log log1p logical_and logical_not logical_or logical_xor lookup_place
-    maximum minimum mul neg not_equal one_hot ones_like pow reciprocal regex_full_match
-    regex_replace relu right_shift round rsqrt select sigmoid sign sin sqrt square
-    squared_difference string_join string_length string_lower string_strip string_to_hash_bucket
-    string_to_number string_to_number_or string_upper sub substr tan tanh unicode_script
-    unicode_transcode zeros_like
-    """.split()
-)
-
-
-def apply_elementwise(
-    op: str, inputs: Sequence[Any], attrs: AttrTable | None, same_dtype: bool
-) -> list[Any]:
-    if op not in _ELEMENTWISE:
-        raise TypeError(
-            f"{op} does not take a ragged tensor: use x.to_tensor(), or "
-            "mr.ragged.map_flat_values(f, x)"
-        )
-    ragged = [value for value in inputs if is_ragged(value)]
-    like = ragged[0]
-    for other in ragged[1:]:
-        check_same_rows(like, other)
-    hint = as_dtype(like.dtype) if same_dtype else None
-    flat = [_flat_input(value, like, hint) for value in inputs]
-    return [like.with_flat_values(result) for result in apply(op, flat, attrs, same_dtype)]
-
-
-def check_same_rows(a: Any, b: Any) -> None:
-    if a.ragged_rank != b.ragged_rank:
-        raise ValueError(f"ragged tensors of shapes {a.shape} and {b.shape} do not go together")
-    for x, y in zip(a.nested_row_splits, b.nested_row_splits):
-        check_same_splits(x, y)
-
-
-def check_same_splits(x: Any, y: Any) -> None:
-    if x is y:
-        return
-    message = "the rows of two ragged tensors have different lengths"
-    if isinstance(x, Symbol) or isinstance(y, Symbol):
-        same = reduce_max(concat([zeros([1], "int64"), cast(x, "int64")], 0)) == reduce_max(
-            concat([zeros([1], "int64"), cast(y, "int64")], 0)
-        )
-        current_graph().check(same, message)
-    elif not np.array_equal(x, y):
-        raise errors.InvalidArgumentError(message)
-
-
-def _flat_input(value: Any, like: Any, hint: DType | None) -> Any:
-    """@value beside the flat values of @like: of a dense tensor what broadcasts to them."""
-    if is_ragged(value):
-        return value.flat_values
-    if not isinstance(value, Symbol) and np.ndim(value) == 0:
-        return value
-    dense = convert_to_tensor(value, hint if is_literal(value) else None)
-    rank, inner = TensorShape(like.shape).rank or 0, TensorShape(like.flat_values.shape).rank or 1
-    dims = TensorShape(dense.shape).dims
-    missing = rank - len(dims or ())
-    sizes = [*(1 for _ in range(missing)), *(dims or ())]
-    if dims is None or missing < 0 or any(n != 1 for n in sizes[1 : rank - inner + 1]):
-        raise TypeError(
-            "beside a ragged tensor stands a ragged tensor with the same rows, a scalar, or a "
-            "tensor whose ragged axes have size 1: [rows, 1]"
-        )
-    behind = _shape(dense, "int64")[max(rank - inner + 1 - missing, 0) :]
-    if sizes[0] == 1:
-        return reshape(dense, behind)
-    splits, values = like.row_splits, like.values
-    while is_ragged(values):
-        splits, values = gather(values.row_splits, splits), values.values
-    rows = reshape(dense, concat([np.array([-1], np.int64), behind], 0))
-    return repeat(rows, splits[1:] - splits[:-1], axis=0)
 
 
 def concat_rows(values: Sequence[Any], axis: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, NoReturn, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ... import errors
 from ..._data import structure as _structure
 from ..._data.composite import ragged_spec
 from ..._data.spec import TensorShape, TensorSpec
+from ..._data.structure import is_ragged
 from ..._graph.attrs import AttrTable
 from ..._graph.symbol import Symbol, TensorLike
 from ..._graph.tensor import apply1, convert_to_tensor
@@ -19,11 +20,13 @@ from ..constants import cast, range as _range, zeros
 from ..reductions import reduce_max
 from ..selection import boolean_mask, repeat
 from ..sparse import SparseTensor
+from .each import apply_elementwise, beside, computed
+from .like_arrays import as_array, no_attribute, ufunc as of_ufunc
 from .made import RaggedParts
-from .moved import coordinates, expanded, gathered, gathered_each, gathered_nd, joined_axes
-from .moved import stacked, tiled, turned
-from .reduced import reduced
-from .rows import apply_elementwise, concat_rows, first_rows, is_ragged
+from .moved import coordinates, cut, expanded, gathered, gathered_each, gathered_nd, joined_axes
+from .moved import partitioned, reshaped, squeezed, stacked, tiled, turned
+from .reduced import aggregated, cumulated, reduced
+from .rows import concat_rows, first_rows
 from .rows import one_row, row_count, rows_between, to_dense, values_of, within_rows
 
 
@@ -44,7 +47,6 @@ class RaggedTensor(RaggedParts):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # operators of arrays leave it to these
     _composite_name = "RaggedTensor"
 
     def _components(self) -> tuple[list[str], list[Any]]:
@@ -312,6 +314,10 @@ class RaggedTensor(RaggedParts):
         sizes: list[int | None] = [None] * (self.ragged_rank + 1)
         if shape is not None:
             sizes = TensorShape(shape).as_list()
+            if len(sizes) != self.shape.rank:
+                raise ValueError(
+                    f"to_tensor: the shape {shape} is not one of {self.shape.rank} axes"
+                )
         dense = to_dense(self, default, sizes[1:])
         if sizes[0] is None:
             return dense
@@ -491,8 +497,11 @@ class RaggedTensor(RaggedParts):
         if isinstance(first, slice):
             rows = self if first == slice(None) else rows_between(self, first)
             return within_rows(rows, rest) if rest else rows
-        if isinstance(first, (list, np.ndarray)):
-            raise TypeError("a row of a ragged tensor is an integer or a slice; see mr.gather")
+        if not _is_number(first):
+            raise TypeError(
+                "a row of a ragged tensor is an integer or a slice, not "
+                f"{type(first).__name__}: see mr.gather and mr.ragged.boolean_mask"
+            )
         found = one_row(self, first)
         return found[rest] if rest else found
 
@@ -514,6 +523,15 @@ class RaggedTensor(RaggedParts):
         if isinstance(self._row_splits, Symbol):
             return f"RaggedTensor(values={self._values!r}, row_splits={self._row_splits!r})"
         return f"<RaggedTensor {self.to_list()}>"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return as_array(self, dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return of_ufunc(ufunc, method, inputs, options)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        no_attribute(name)
 
     def __bool__(self) -> bool:
         raise TypeError("a ragged tensor is neither true nor false")
@@ -546,14 +564,26 @@ class RaggedTensor(RaggedParts):
         """gather() with one batch axis; this is one of both."""
         return gathered_each(RaggedTensor, params, indices)
 
-    def _moved(self, op: str, argument: Any) -> Any:
-        """expand_dims(), reverse() or tile() of this tensor."""
-        return {"expand_dims": expanded, "reverse": turned, "tile": tiled}[op](self, argument)
+    def _each(self, body: Callable[..., Any], inputs: Sequence[Any], same_dtype: bool) -> Any:
+        """compute_each() of @inputs, of which this is the first ragged one."""
+        return computed(body, inputs, same_dtype)
+
+    def _moved(self, op: str, *arguments: Any) -> Any:
+        """What the function @op makes of this tensor."""
+        return _MOVED[op](self, *arguments)
 
     def _stack(self, values: Sequence[Any], axis: int) -> Any:
         """stack() of values, of which this is the first ragged one."""
         whole = [v if is_ragged(v) else convert_to_tensor(v) for v in values]
         return stacked(RaggedTensor, whole, axis)
+
+    def _aggregate(self, op: str, data: Any, ids: Any, count: Any) -> Any:
+        """A reduction of the segments of @data with the numbers @ids; this is one of both."""
+        return aggregated(*beside(data, ids), count, op)
+
+    def _partition(self, data: Any, numbers: Any, count: int) -> list[Any]:
+        """dynamic_partition() of @data by @numbers; this is one of both."""
+        return partitioned(*beside(data, numbers), count)
 
     def _where(self) -> Any:
         """where() of this tensor."""
@@ -563,6 +593,24 @@ class RaggedTensor(RaggedParts):
     def _reduce(self, op: str, axis: Any, keepdims: bool) -> Any:
         """A reduction over axes of this tensor."""
         return reduced(self, op, axis, keepdims)
+
+
+_MOVED: dict[str, Callable[..., Any]] = {
+    "cumsum": cumulated,
+    "expand_dims": expanded,
+    "reshape": reshaped,
+    "reverse": turned,
+    "split": cut,
+    "squeeze": squeezed,
+    "tile": tiled,
+}
+
+
+def _is_number(key: Any) -> bool:
+    """Whether @key, in brackets, is one integer."""
+    if isinstance(key, (Symbol, np.ndarray, np.generic)):
+        return key.ndim == 0 and as_dtype(key.dtype).is_integer
+    return isinstance(key, int) and not isinstance(key, bool)
 
 
 def _operator(op: str, swapped: bool = False) -> Callable[[RaggedTensor, Any], Any]:
