@@ -195,9 +195,7 @@ def test_errors_name_line_and_record(files, make_cluster):
     for pipeline, op, records in PIPELINES.values():
         ds = pipeline(files)
         here = error_of(ds)
-        expect(
-            here, op, pipeline, "string_to_number", {NUMBER}, records, "'none' is not an integer.*"
-        )
+        expect(here, op, pipeline, "to_number", {NUMBER}, records, "'none' is not an integer.*")
         there = error_of(ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF)))
         assert_same(there, here)
 
@@ -205,6 +203,7 @@ def test_errors_name_line_and_record(files, make_cluster):
 FORMATS = {
     "CSV": (
         lambda f: mr.experimental.CsvDataset(f["csv"], [mr.int32, mr.int32]),
+        "CsvDataset",
         "decode_csv",
         ONE,
         "field 1, 'none', is not a valid int32",
@@ -213,6 +212,7 @@ FORMATS = {
         lambda f: mr.experimental.make_csv_dataset(
             f["csv"], 3, ["a", "b"], [mr.int32, mr.int32], header=False, shuffle=False
         ),
+        "make_csv_dataset",
         "decode_csv",
         ONE,
         "field 1, 'none', is not a valid int32",
@@ -221,18 +221,21 @@ FORMATS = {
         lambda f: mr.TFRecordDataset(f["records"]).map(
             lambda r: mr.io.parse_single_example(r, FEATURES)
         ),
-        "parse_example",
+        "map",
+        "parse_single_example",
         ONE,
         "feature 'a' is missing.*",
     ),
     "examples in batches": (
         lambda f: mr.TFRecordDataset(f["records"]).batch(3).map(parse),
+        "map",
         "parse_example",
         THREE,
         "record 1 of 3: feature 'a' is missing.*",
     ),
     "examples of a rest": (
         lambda f: mr.TFRecordDataset(f["records"]).take(6).batch(5).skip(0).map(parse),
+        "map",
         "parse_example",
         "records 0 to 4",
         "record 4 of 5: feature 'a' is missing.*",
@@ -242,12 +245,10 @@ FORMATS = {
 
 def test_errors_of_each_format_name_line_and_record(files, make_cluster):
     cluster = make_cluster()
-    for pipeline, kernel, records, cause in FORMATS.values():
+    for pipeline, op, kernel, records, cause in FORMATS.values():
         ds = pipeline(files)
         here = error_of(ds)
-        expect(
-            here, "map", pipeline, kernel, lines_of(pipeline) | {PARSE, *LAMBDAS}, records, cause
-        )
+        expect(here, op, pipeline, kernel, lines_of(pipeline) | {PARSE, *LAMBDAS}, records, cause)
         there = error_of(ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF)))
         assert_same(there, here)
 
@@ -273,7 +274,7 @@ def test_a_damaged_file_names_the_line_of_its_source(files, tmp_path, cluster):
     ):
         here = error_of(ds)
         found = re.match(
-            r"tfrecord \(step 1, e2e/test_service_lines.py:([0-9]+)\), element 11: "
+            r"TFRecordDataset \(step 1, e2e/test_service_lines.py:([0-9]+)\), element 11: "
             r"file '[^']*/r', offset [0-9]+, record 11: ",
             here,
         )
@@ -309,7 +310,7 @@ def test_what_workers_leave_out_is_in_their_log(files, make_cluster, capfd):
             one["error"],
             "map",
             test_what_workers_leave_out_is_in_their_log,
-            "string_to_number",
+            "to_number",
             {NUMBER},
             ONE,
             "'none' is not an integer.*",
@@ -335,7 +336,7 @@ def test_behind_distribute_the_line_is_that_of_this_process(files, cluster):
     line = lines_of(test_behind_distribute_the_line_is_that_of_this_process)
     found = re.match(
         r"map \(step [0-9]+, e2e/test_service_lines.py:([0-9]+)\), element 4 "
-        r"\(file '[^']*', record 4, offset 8\): string_to_number",
+        r"\(file '[^']*', record 4, offset 8\): to_number",
         message,
     )
     assert found and int(found[1]) in line, message

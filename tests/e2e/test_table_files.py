@@ -286,7 +286,7 @@ def test_an_error_behind_a_table_names_its_row(name, make_cluster):
     """The number is that in the file, also where each row group is a piece of its own."""
     path = TABLES / name
     cluster = make_cluster(workers=1)
-    where = rf"\(file '[^']*{name}', row 4\): floor_div"
+    where = rf"\(file '[^']*{name}', row 4\): // "
     rows = rows_of(path, ["id"])
     for ds, said in [
         (rows.map(divided), where),
