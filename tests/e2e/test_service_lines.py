@@ -302,7 +302,9 @@ def test_batches_that_cannot_be_made_name_their_records(files, cluster):
 def test_what_workers_leave_out_is_in_their_log(files, make_cluster, capfd):
     cluster = make_cluster()
     ds = lines(files).map(number).repeat(2).ignore_errors(log_warning=True)
-    assert len(list(ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF)))) == 22
+    it = iter(ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF)))
+    assert len(list(it)) == 22
+    assert it.ignored_errors == 2
     said = [json.loads(line) for line in capfd.readouterr().err.splitlines() if "left out" in line]
     assert [one["so_far"] for one in said] == [1, 2]
     for one in said:
@@ -315,6 +317,21 @@ def test_what_workers_leave_out_is_in_their_log(files, make_cluster, capfd):
             ONE,
             "'none' is not an integer.*",
         )
+
+
+def test_what_workers_leave_out_is_counted(files, make_cluster):
+    """Those of all tasks, and those of this process; also where the last elements are bad."""
+    cluster = make_cluster(workers=2)
+    paths = Dataset.from_tensor_slices([files["lines"]] * 5)
+    ds = paths.flat_map(mr.TextLineDataset).map(number).filter(lambda n: n < 0).ignore_errors()
+    there = ds.apply(cluster.distribute("distributed_epoch"))
+    it = iter(there.concatenate(lines(files).map(number).ignore_errors()))
+    assert len(list(it)) == 11
+    assert it.ignored_errors == 6
+    twice = lines(files).map(number).ignore_errors()
+    it = iter(twice.apply(cluster.distribute("parallel_epochs", job_name="twice")))
+    assert len(list(it)) == 22
+    assert it.ignored_errors == 2
 
 
 def test_a_dataset_keeps_the_lines_that_it_was_registered_with(files, cluster):
