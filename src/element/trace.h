@@ -2,7 +2,7 @@
  * Which records of which files the rows of a block come from: what errors about a row name. Blocks
  * that hold the rows of others as they are (slices, joins, permutations, a function's results for
  * each row) hand it on; of rows that are put together (batches, windows, groups, zips of several
- * files) it is all their records.
+ * files) it is all their records. What was made of a file that a function has read comes from that.
  *
  * It is for words only: where there is no memory for it, rows have none.
  *
@@ -28,8 +28,9 @@ enum mr_trace_places {
     MR_PLACES_BYTES,        /* offsets are of bytes of the file */
     MR_PLACES_UNCOMPRESSED, /* of bytes behind the decompression */
     MR_PLACES_ROWS,         /* records are rows of a table, and have no offset */
+    MR_PLACES_NONE,         /* it was read as a whole */
 };
-#define MR_PLACES_LAST MR_PLACES_ROWS
+#define MR_PLACES_LAST MR_PLACES_NONE
 
 /* NULL: no memory. */
 mr_trace_file *mr_trace_file_new(const char *path, enum mr_trace_places places);
@@ -89,7 +90,8 @@ void mr_record_of(const mr_block *block, uint32_t row, struct mr_record *ret);
 void mr_record_add(struct mr_record *to, const mr_block *block);
 void mr_record_clear(struct mr_record *record); /* zeroed is fine */
 
-/* "file 'x', record 3, offset 99", "file 'x', records 3 to 9, offset 99"; "" if that is not known.
+/* "file 'x', record 3, offset 99", "file 'x', records 3 to 9, offset 99", "file 'x', row 3",
+ * "file 'x'"; "" if that is not known.
  * What is more than @room bytes is cut off the path, in front, but for its last ones. */
 #define MR_TRACE_TEXT 512
 const char *mr_record_text(const struct mr_record *record, size_t room, char text[MR_TRACE_TEXT]);

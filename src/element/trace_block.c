@@ -232,25 +232,29 @@ void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n)
 #define PATH_BYTES_MIN 40u
 #define PATH_BYTES_MAX 300u
 
-/* "record 3, offset 99", "rows 3 to 9". */
+/* ", record 3, offset 99", ", rows 3 to 9", "". */
 static void put_numbers(const struct mr_record *r, char *text, size_t size)
 {
     const bool rows = r->file->places == MR_PLACES_ROWS;
     const char *what = rows ? "row" : "record";
     char offset[64] = "";
+    char others[32];
 
     if (!rows) {
         (void)snprintf(offset, sizeof offset, ", offset %" PRIu64 "%s", r->offset,
                        r->file->places == MR_PLACES_UNCOMPRESSED ? " (uncompressed)" : "");
     }
-    if (r->more > 0 && !r->scattered) {
-        (void)snprintf(text, size, "%ss %" PRIu64 " to %" PRIu64 "%s", what, r->number,
+    if (r->file->places == MR_PLACES_NONE) {
+        (void)snprintf(others, sizeof others, ", and %" PRIu32 " more", r->more);
+        (void)snprintf(text, size, "%s", r->more > 0 ? others : "");
+    } else if (r->more > 0 && !r->scattered) {
+        (void)snprintf(text, size, ", %ss %" PRIu64 " to %" PRIu64 "%s", what, r->number,
                        r->number + r->more, offset);
     } else if (r->more > 0) {
-        (void)snprintf(text, size, "%s %" PRIu64 "%s, and %" PRIu32 " more", what, r->number,
+        (void)snprintf(text, size, ", %s %" PRIu64 "%s, and %" PRIu32 " more", what, r->number,
                        offset, r->more);
     } else {
-        (void)snprintf(text, size, "%s %" PRIu64 "%s", what, r->number, offset);
+        (void)snprintf(text, size, ", %s %" PRIu64 "%s", what, r->number, offset);
     }
 }
 
@@ -264,10 +268,10 @@ const char *mr_record_text(const struct mr_record *record, size_t room, char tex
         return text;
     }
     put_numbers(record, numbers, sizeof numbers);
-    size_t rest = strlen("file '', ") + strlen(numbers);
+    size_t rest = strlen("file ''") + strlen(numbers);
     size_t most = room > rest ? room - rest : 0;
     most = MR_MIN(MR_MAX(most, PATH_BYTES_MIN), PATH_BYTES_MAX);
-    (void)snprintf(text, MR_TRACE_TEXT, "file '%s', %s",
+    (void)snprintf(text, MR_TRACE_TEXT, "file '%s'%s",
                    mr_cut_front(record->file->path, path, most + 1), numbers);
     return text;
 }

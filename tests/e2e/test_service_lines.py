@@ -299,6 +299,55 @@ def test_batches_that_cannot_be_made_name_their_records(files, cluster):
         assert_same(there, here)
 
 
+DECODED = {
+    "shuffle": (lambda ds: ds.shuffle(3, seed=1).map(mr.io.decode_jpeg), "2.jpg'"),
+    "cache": (lambda ds: ds.cache().map(mr.io.decode_jpeg), "2.jpg'"),
+    "filter": (
+        lambda ds: ds.filter(lambda b: mr.strings.length(b) > 3).map(mr.io.decode_jpeg),
+        "2.jpg'",
+    ),
+    "a dataset": (
+        lambda ds: ds.flat_map(lambda b: Dataset.from_tensors(b)).map(mr.io.decode_jpeg),
+        "2.jpg'",
+    ),
+    "batch": (
+        lambda ds: ds.batch(3).map(
+            lambda b: mr.map_fn(lambda x: mr.io.decode_jpeg(x, channels=1), b)
+        ),
+        "0.jpg', and 2 more",
+    ),
+}
+
+
+@pytest.mark.parametrize("between", DECODED)
+def test_a_file_that_another_function_has_read_is_named(between, tmp_path, cluster):
+    """Whatever stands between the function that reads it and the one that uses its bytes."""
+    for i in range(3):
+        data = mr.io.encode_jpeg(np.zeros([2, 2, 1], np.uint8))
+        (tmp_path / f"{i}.jpg").write_bytes(b"none" if i == 2 else data)
+    pipeline, name = DECODED[between]
+    paths = Dataset.from_tensor_slices([str(tmp_path / f"{i}.jpg") for i in range(3)])
+    ds = pipeline(paths.map(mr.io.read_file))
+    for there in (ds, ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF))):
+        assert re.search(rf"\(file '[^']*/{name}\): ", error_of(there))
+
+
+def test_two_files_for_an_element_are_two(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"none")
+    ds = Dataset.from_tensors(str(tmp_path / "a"))
+    both = ds.map(lambda a: (mr.io.read_file(a), mr.io.read_file(str(tmp_path / "b"))))
+    decoded = both.shuffle(2).map(lambda a, b: mr.io.decode_png(b))
+    assert "/a', and 1 more): decode_png (" in error_of(decoded)
+
+
+def test_a_file_that_all_elements_use_is_not_theirs(files, tmp_path):
+    (tmp_path / "words").write_bytes(b"none")
+    words = str(tmp_path / "words")
+    ds = lines(files).map(lambda s: mr.where(mr.io.read_file(words) == s, s, s)).cache()
+    assert re.search(r"\(file '[^']*/lines', record 4, offset 8\)", error_of(ds.map(number)))
+
+
 def test_what_workers_leave_out_is_in_their_log(files, make_cluster, capfd):
     cluster = make_cluster()
     ds = lines(files).map(number).repeat(2).ignore_errors(log_warning=True)

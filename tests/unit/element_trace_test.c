@@ -428,6 +428,30 @@ static void rows_of_tables_have_no_offset(void **state)
     mr_block_unref(block);
 }
 
+/* What was read as a whole has no number. */
+static void whole_files_have_no_number(void **state)
+{
+    struct mr_record *records = mr_calloc(4, sizeof *records);
+    mr_block *block = counting(4);
+    mr_block *groups;
+
+    assert_non_null(records);
+    for (int i = 0; i < 4; i += 2) {
+        records[i].file = mr_trace_file_new(i == 0 ? "a" : "b", MR_PLACES_NONE);
+        records[i + 1] = records[i]; /* one reference for both */
+    }
+    mr_block_trace_give(block, records, 4);
+    expect_record(block, 1, "file 'a'");
+    expect_records_travel(block);
+    assert_int_equal(mr_block_batch(block, 2, NULL, &groups, NULL), MR_OK);
+    expect_record(groups, 1, "file 'b'");
+    mr_block_unref(groups);
+    assert_int_equal(mr_block_batch(block, 4, NULL, &groups, NULL), MR_OK);
+    expect_record(groups, 0, "file 'a', and 2 more");
+    mr_block_unref(groups);
+    mr_block_unref(block);
+}
+
 /* Lines that follow one another take a byte or two each; elements without records take nothing. */
 static void records_take_few_bytes(void **state)
 {
@@ -461,6 +485,7 @@ int main(void)
         cmocka_unit_test(a_record_counts_once),
         cmocka_unit_test(rows_of_files_in_turn),
         cmocka_unit_test(rows_of_tables_have_no_offset),
+        cmocka_unit_test(whole_files_have_no_number),
         cmocka_unit_test(records_take_few_bytes),
     };
 
