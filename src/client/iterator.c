@@ -190,7 +190,7 @@ int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err)
 int mr_iterator_ignored_errors(mr_iterator *it, uint64_t *ret, mr_error *err)
 {
     MR_TRY(check_process(it, err));
-    *ret = mr_engine_ignored_errors(it->engine);
+    *ret = mr_engine_ignored_errors(it->engine) + mr_loss_tally_ignored(&it->reports.losses);
     return MR_OK;
 }
 

@@ -9,6 +9,7 @@ void mr_loss_tally_init(struct mr_loss_tally *t)
     mr_mutex_init(&t->lock);
     memset(&t->sum, 0, sizeof t->sum);
     t->skipped = 0;
+    t->ignored = 0;
 }
 
 void mr_loss_tally_destroy(struct mr_loss_tally *t)
@@ -54,4 +55,18 @@ uint64_t mr_loss_tally_skipped(struct mr_loss_tally *t)
 {
     MR_LOCK(&t->lock);
     return t->skipped;
+}
+
+void mr_loss_tally_ignore(struct mr_loss_tally *t, uint64_t n)
+{
+    if (t != NULL) {
+        MR_LOCK(&t->lock);
+        t->ignored += n;
+    }
+}
+
+uint64_t mr_loss_tally_ignored(struct mr_loss_tally *t)
+{
+    MR_LOCK(&t->lock);
+    return t->ignored;
 }

@@ -44,6 +44,11 @@ static void skipped(struct mr_read *read, uint64_t n)
     mr_loss_tally_skip(read->opts.losses, n);
 }
 
+static void ignored(struct mr_read *read, uint64_t n)
+{
+    mr_loss_tally_ignore(read->opts.losses, n);
+}
+
 static const struct mr_read_port port = {
     .connect = mr_reader_connect,
     .send = mr_reader_send,
@@ -53,6 +58,7 @@ static const struct mr_read_port port = {
     .trouble = trouble,
     .lost = lost,
     .skipped = skipped,
+    .ignored = ignored,
     .log = mr_log,
 };
 

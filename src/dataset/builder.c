@@ -60,17 +60,29 @@ void mr_builder_free(mr_builder *b)
     mr_free(b->captures);
     mr_spec_unref(b->inputs);
     mr_free(b->location);
+    mr_free(b->called);
     mr_free(b);
+}
+
+/* Words for messages take the place of others. */
+static int set_words(char **words, const char *text, mr_error *err)
+{
+    char *copy = NULL;
+
+    MR_TRY(mr_location_copy(text, &copy, err));
+    mr_free(*words);
+    *words = copy;
+    return MR_OK;
 }
 
 int mr_builder_set_location(mr_builder *b, const char *location, mr_error *err)
 {
-    char *copy = NULL;
+    return set_words(&b->location, location, err);
+}
 
-    MR_TRY(mr_location_copy(location, &copy, err));
-    mr_free(b->location);
-    b->location = copy;
-    return MR_OK;
+int mr_builder_set_called(mr_builder *b, const char *called, mr_error *err)
+{
+    return set_words(&b->called, called, err);
 }
 
 /* Append @node (whose out_specs are set) and its values; takes the reference on success. */
@@ -259,7 +271,9 @@ static int add_functions(struct mr_fn_node *node, mr_function *const *functions,
 static int set_location(const mr_builder *b, struct mr_fn_node *node, mr_error *err)
 {
     MR_TRY(mr_location_copy(b->location, &node->location, err));
+    MR_TRY(mr_location_copy(b->called, &node->called, err));
     node->places = mr_places_add_location(0, node->location);
+    node->places = mr_places_add_location(node->places, node->called);
     for (size_t i = 0; i < node->nfunctions; i++) {
         node->places = mr_places_add(node->places, node->functions[i]->places);
     }

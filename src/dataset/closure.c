@@ -67,6 +67,7 @@ static int copy_node(struct closing *c, const struct mr_fn_node *node, mr_error 
         inputs[i] = c->map[node->inputs[i]];
     }
     MR_TRY(mr_builder_set_location(c->made, node->location, err));
+    MR_TRY(mr_builder_set_called(c->made, node->called, err));
     MR_TRY(mr_builder_add_closed(c->made, node->kernel->name, inputs, node->ninputs, attrs, nattrs,
                                  node->functions, node->nfunctions, outputs, node->nout, &nout,
                                  err));

@@ -25,6 +25,7 @@ void mr_dataset_unref(mr_dataset *ds)
     mr_free(ds->functions);
     mr_attrs_free(ds->attrs, ds->nattrs);
     mr_free(ds->location);
+    mr_free(ds->called);
     mr_spec_unref(ds->spec);
     if (ds->op != NULL && ds->op->release != NULL) {
         ds->op->release(atomic_load(&ds->kept));
@@ -51,6 +52,7 @@ int mr_dataset_fingerprint(const mr_dataset *ds, uint8_t fingerprint[16], mr_err
 static void set_places(mr_dataset *ds)
 {
     ds->places = mr_places_add_location(0, ds->location);
+    ds->places = mr_places_add_location(ds->places, ds->called);
     for (size_t i = 0; i < ds->ninputs; i++) {
         ds->places = mr_places_add(ds->places, ds->inputs[i]->places);
     }
@@ -59,7 +61,7 @@ static void set_places(mr_dataset *ds)
     }
 }
 
-int mr_dataset_set_location(mr_dataset *ds, const char *location, mr_error *err)
+static int set_words(mr_dataset *ds, char **words, const char *text, mr_error *err)
 {
     char *copy = NULL;
 
@@ -68,11 +70,21 @@ int mr_dataset_set_location(mr_dataset *ds, const char *location, mr_error *err)
                             "%s: the location is set before anything else has the dataset",
                             ds->op->name);
     }
-    MR_TRY_WRAP(mr_location_copy(location, &copy, err), err, "%s", ds->op->name);
-    mr_free(ds->location);
-    ds->location = copy;
+    MR_TRY_WRAP(mr_location_copy(text, &copy, err), err, "%s", ds->op->name);
+    mr_free(*words);
+    *words = copy;
     set_places(ds);
     return MR_OK;
+}
+
+int mr_dataset_set_location(mr_dataset *ds, const char *location, mr_error *err)
+{
+    return set_words(ds, &ds->location, location, err);
+}
+
+int mr_dataset_set_called(mr_dataset *ds, const char *called, mr_error *err)
+{
+    return set_words(ds, &ds->called, called, err);
 }
 
 /* "value0", "value1", ... */

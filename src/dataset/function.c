@@ -29,6 +29,7 @@ void mr_fn_node_unref(struct mr_fn_node *node)
     mr_free(node->out_specs);
     mr_block_unref(node->constant);
     mr_free(node->location);
+    mr_free(node->called);
     mr_free(node);
 }
 
@@ -221,6 +222,7 @@ static struct mr_fn_node *renumber(const struct mr_fn_node *node, const uint32_t
     made->places = node->places;
     if (made->inputs == NULL || made->out_specs == NULL ||
         mr_location_copy(node->location, &made->location, &ignored) != MR_OK ||
+        mr_location_copy(node->called, &made->called, &ignored) != MR_OK ||
         mr_attrs_copy(node->attrs, node->nattrs, &made->attrs, &ignored) != MR_OK) {
         return NULL;
     }

@@ -45,7 +45,8 @@ struct mr_dataset {
     uint32_t depth; /* of functions within functions below this node; <= MR_FUNCTION_DEPTH_MAX */
     uint8_t fingerprint[16];
     char *location;  /* in the user's program; NULL: not known */
-    uint64_t places; /* hash of it and of all locations below */
+    char *called;    /* what the user wrote; NULL: the operator's name */
+    uint64_t places; /* hash of both and of all below */
     /* Engine iterators whose root this node was: the next one's epoch. */
     atomic_uint_least64_t opened;
     /* Reads of the service opened over this node, as a root or below one: the next one's repetition
@@ -87,7 +88,8 @@ struct mr_fn_node {
     uint32_t salt;   /* tells equal random operators of one function apart */
     bool random;     /* it draws random numbers, or a function of it does */
     char *location;  /* in the user's program; NULL: not known */
-    uint64_t places; /* hash of it and of those in its functions */
+    char *called;    /* what the user wrote; NULL: the kernel's name */
+    uint64_t places; /* hash of both and of those in its functions */
 };
 
 struct mr_function {
@@ -135,6 +137,7 @@ struct mr_builder {
     uint32_t depth; /* builders around this one */
     uint32_t randoms;
     char *location; /* of what is added next; NULL: not known */
+    char *called;   /* the same */
 };
 
 /* A function over the same values as @fn that returns the values @outputs (deduplicated by the

@@ -65,17 +65,20 @@ const char *mr_operator_text(const mr_dataset *ds, size_t room, char text[MR_OPE
 {
     bool known = ds->location != NULL;
 
-    (void)snprintf(text, MR_OPERATOR_TEXT, "%.64s (step %u%s%s)", ds->op->name, ds->step,
-                   known ? ", " : "", known ? mr_location_end(ds->location, room) : "");
+    (void)snprintf(text, MR_OPERATOR_TEXT, "%.64s (step %u%s%s)",
+                   ds->called != NULL ? ds->called : ds->op->name, ds->step, known ? ", " : "",
+                   known ? mr_location_end(ds->location, room) : "");
     return text;
 }
 
 const char *mr_fn_node_text(const struct mr_fn_node *node, char text[MR_OPERATOR_TEXT])
 {
     bool known = node->location != NULL;
+    const char *name = node->called != NULL   ? node->called
+                       : node->kernel != NULL ? node->kernel->name
+                                              : "";
 
-    (void)snprintf(text, MR_OPERATOR_TEXT, "%.64s%s%s%s",
-                   node->kernel != NULL ? node->kernel->name : "", known ? " (" : "",
+    (void)snprintf(text, MR_OPERATOR_TEXT, "%.64s%s%s%s", name, known ? " (" : "",
                    known ? mr_location_end(node->location, SHOWN_BYTES_MAX) : "", known ? ")" : "");
     return text;
 }

@@ -186,7 +186,8 @@ static int parse_node(struct parser *p, const Millrace__DatasetNode *node, uint3
                           scope, held, err));
     MR_TRY(mr_dataset_apply(node->op, inputs, node->n_inputs, o.attrs, node->n_attrs, o.functions,
                             node->n_functions, scope, ret, err));
-    return mr_dataset_set_location(*ret, node->location, err);
+    MR_TRY(mr_dataset_set_location(*ret, node->location, err));
+    return mr_dataset_set_called(*ret, node->called, err);
 }
 
 static int parse_nodes(struct parser *p, const Millrace__Graph *graph, uint32_t limit,
@@ -251,6 +252,7 @@ static int parse_fn_node(struct parser *p, mr_builder *b, const Millrace__Functi
     MR_TRY(parse_operands(p, node->attrs, node->n_attrs, node->functions, node->n_functions, limit,
                           b, held, err));
     MR_TRY_WRAP(mr_builder_set_location(b, node->location, err), err, "%s", node->op);
+    MR_TRY_WRAP(mr_builder_set_called(b, node->called, err), err, "%s", node->op);
     return mr_builder_add(b, node->op, node->inputs, node->n_inputs, o.attrs, node->n_attrs,
                           o.functions, node->n_functions, p->outputs, MR_LEAVES_MAX, &noutputs,
                           err);

@@ -226,10 +226,10 @@ static int append_node(struct graph_writer *g, const mr_dataset *ds, Millrace__D
 }
 
 /* The default of protobuf stays where there is none. */
-static void set_location(char **field, const char *location)
+static void set_words(char **field, const char *words)
 {
-    if (location != NULL) {
-        *field = (char *)(uintptr_t)location;
+    if (words != NULL) {
+        *field = (char *)(uintptr_t)words;
     }
 }
 
@@ -245,7 +245,8 @@ static int write_node(struct graph_writer *g, const mr_dataset *ds, uint32_t *re
     Millrace__DatasetNode *node = NULL;
     MR_TRY(take_message(w, &millrace__dataset_node__descriptor, &node, err));
     node->op = (char *)(uintptr_t)ds->op->name;
-    set_location(&node->location, ds->location);
+    set_words(&node->location, ds->location);
+    set_words(&node->called, ds->called);
     node->n_inputs = ds->ninputs;
     MR_TRY(take(w, ds->ninputs, sizeof *node->inputs, &node->inputs, err));
     for (size_t i = 0; i < ds->ninputs; i++) {
@@ -349,7 +350,8 @@ static int write_fn_node(struct writer *w, const struct mr_fn_node *node, const 
         return write_constant_node(w, node, to, err);
     }
     to->op = (char *)(uintptr_t)node->kernel->name;
-    set_location(&to->location, node->location);
+    set_words(&to->location, node->location);
+    set_words(&to->called, node->called);
     to->n_inputs = node->ninputs;
     MR_TRY(take(w, node->ninputs, sizeof *to->inputs, &to->inputs, err));
     for (size_t i = 0; i < node->ninputs; i++) {

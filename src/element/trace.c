@@ -1,14 +1,24 @@
 /* What is known of rows, apart from the blocks that have it. */
 #include "element/trace_internal.h"
 
-mr_trace_file *mr_trace_file_new(const char *path, bool uncompressed)
+/* What a trace may hold for each row that it knows, and besides. */
+#define ROW_BYTES_HELD 96u
+#define BYTES_HELD 512u
+/* References from trace to trace, which are followed by recursion. */
+#define DEPTH_MAX 16u
+/* Rows that are looked at for being one behind the other. */
+#define RUN_LOOKED_AT 32u
+
+/* ---- files ---- */
+
+mr_trace_file *mr_trace_file_new(const char *path, enum mr_trace_places places)
 {
     size_t size = strlen(path) + 1;
     mr_trace_file *file = mr_malloc(sizeof *file + size);
 
     if (file != NULL) {
         atomic_init(&file->refs, 1);
-        file->uncompressed = uncompressed;
+        file->places = places;
         memcpy(file->path, path, size);
     }
     return file;
@@ -27,27 +37,6 @@ void mr_trace_file_unref(mr_trace_file *file)
     if (file != NULL && atomic_fetch_sub_explicit(&file->refs, 1, memory_order_acq_rel) == 1) {
         mr_free(file);
     }
-}
-
-mr_trace *mr_trace_new(uint32_t rows, size_t size)
-{
-    mr_trace *t = mr_malloc(sizeof *t + rows * size);
-
-    if (t != NULL) {
-        *t = (mr_trace){.rows = rows};
-        atomic_init(&t->refs, 1);
-    }
-    return t;
-}
-
-mr_trace *mr_trace_new_records(uint32_t rows)
-{
-    mr_trace *t = mr_trace_new(rows, sizeof *t->records);
-
-    if (t != NULL) {
-        t->records = (struct mr_record *)(void *)(t + 1);
-    }
-    return t;
 }
 
 /* A run of records of one file has one reference: its first record's. */
@@ -82,6 +71,44 @@ void mr_trace_hold_files(mr_trace *t)
     }
 }
 
+/* ---- life ---- */
+
+mr_trace *mr_trace_new(enum mr_trace_form form, uint32_t rows, uint32_t nparts, size_t size)
+{
+    size_t bytes = sizeof(mr_trace) + nparts * sizeof(struct mr_trace_part) + size;
+    mr_trace *t = mr_malloc(bytes);
+
+    if (t != NULL) {
+        *t = (mr_trace){.rows = rows, .form = form, .nparts = nparts, .bytes = bytes};
+        atomic_init(&t->refs, 1);
+        atomic_init(&t->discharged, false);
+        t->parts = (struct mr_trace_part *)(void *)(t + 1);
+        memset(t->parts, 0, nparts * sizeof *t->parts);
+    }
+    return t;
+}
+
+mr_trace *mr_trace_new_records(uint32_t rows)
+{
+    mr_trace *t = mr_trace_new(MR_TRACE_RECORDS, rows, 0, rows * sizeof *t->records);
+
+    if (t != NULL) {
+        t->records = (struct mr_record *)(void *)(t + 1);
+    }
+    return t;
+}
+
+void mr_trace_set_part(mr_trace *t, uint32_t i, const mr_block *block, bool lent)
+{
+    mr_trace *of = lent ? block->trace : mr_trace_ref(block->trace);
+
+    t->parts[i] = (struct mr_trace_part){.trace = of, .first = block->trace_first, .lent = lent};
+    if (of != NULL && !lent) {
+        t->bytes += of->bytes;
+        t->depth = MR_MAX(t->depth, of->depth + 1);
+    }
+}
+
 mr_trace *mr_trace_ref(mr_trace *t)
 {
     if (t != NULL) {
@@ -97,30 +124,22 @@ void mr_trace_unref(mr_trace *t)
     }
     mr_trace_file_unref(t->first.file);
     for (uint32_t i = 0; i < t->nparts; i++) {
-        mr_trace_unref(t->parts[i].trace);
+        if (!t->parts[i].lent) {
+            mr_trace_unref(t->parts[i].trace);
+        }
     }
-    if (t->records != NULL) {
+    if (t->form == MR_TRACE_RECORDS) {
         let_go_files(t->records, t->rows);
+        mr_free(t->own);
+    } else if (t->form == MR_TRACE_PACKED) {
+        mr_trace_packed_free(t);
     }
-    mr_free(t->own);
-    mr_trace_unref(t->groups);
-    mr_trace_packed_free(t);
     mr_free(t);
 }
 
 size_t mr_trace_bytes(const mr_trace *t)
 {
-    size_t n = 0;
-
-    if (t == NULL) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < t->nparts; i++) {
-        n += sizeof t->parts[0] + mr_trace_bytes(t->parts[i].trace);
-    }
-    n += t->records != NULL ? t->rows * sizeof t->records[0] : 0;
-    n += mr_trace_packed_bytes(t) + mr_trace_bytes(t->groups);
-    return sizeof *t + n + (t->offsets != NULL ? t->rows * sizeof t->offsets[0] : 0);
+    return t != NULL ? t->bytes : 0;
 }
 
 void mr_trace_discharge(mr_trace *t)
@@ -131,39 +150,59 @@ void mr_trace_discharge(mr_trace *t)
     for (uint32_t i = 0; i < t->nparts; i++) {
         mr_trace_discharge(t->parts[i].trace);
     }
-    mr_trace_discharge(t->groups);
-    mr_trace_packed_discharge(t);
+    if (t->form == MR_TRACE_PACKED) {
+        mr_trace_packed_discharge(t);
+    }
     atomic_store(&t->discharged, true);
+}
+
+mr_trace *mr_trace_settle(mr_trace *t)
+{
+    size_t rows = (size_t)t->rows * (t->form == MR_TRACE_GROUPS ? t->per : 1);
+
+    if (t->depth <= DEPTH_MAX && t->bytes <= BYTES_HELD + rows * ROW_BYTES_HELD) {
+        return t;
+    }
+    mr_trace *flat = mr_trace_flat(t, 0, t->rows);
+    mr_trace_unref(t);
+    return flat;
+}
+
+/* ---- records ---- */
+
+/* It may be read more than once. */
+static bool same_file(const mr_trace_file *a, const mr_trace_file *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a->path, b->path) == 0);
 }
 
 void mr_record_join(struct mr_record *to, const struct mr_record *r)
 {
+    if (r->file == NULL) {
+        return;
+    }
     if (to->file == NULL) {
         *to = *r;
-    } else if (r->file != NULL) {
-        to->scattered |=
-            r->scattered || r->file != to->file || r->number != to->number + to->more + 1;
-        to->more += r->more + 1;
+        return;
     }
-}
-
-/* A file may be read more than once. */
-static bool is_same(const struct mr_record *a, const struct mr_record *b)
-{
-    return a->file != NULL && b->file != NULL && a->number == b->number && a->more == b->more &&
-           (a->file == b->file || strcmp(a->file->path, b->file->path) == 0);
+    uint64_t ahead = r->number - to->number; /* some rows come from one record */
+    if (!to->scattered && !r->scattered && ahead <= (uint64_t)to->more + 1 &&
+        ahead + r->more <= UINT32_MAX && same_file(to->file, r->file)) {
+        to->more = MR_MAX(to->more, (uint32_t)ahead + r->more);
+        return;
+    }
+    to->scattered = true;
+    to->more += r->more + 1;
 }
 
 /* Of the parts of @t, which is joined, the one that has row *@at, which becomes the row of its
- * trace. */
-static const struct mr_trace_part *part_of_joined(const mr_trace *t, uint32_t *at)
+ * trace; *@n are the rows from there on, which become those of the part. */
+static const struct mr_trace_part *part_of_joined(const mr_trace *t, uint32_t *at, uint32_t *n)
 {
     uint32_t low = 0;
     uint32_t high = t->nparts - 1;
 
-    while (
-        low <
-        high) { /* There may be a part for every other row, and somebody who asks for all rows. */
+    while (low < high) { /* There may be a part for every other row. */
         uint32_t middle = low + (high - low) / 2;
 
         if (*at < t->parts[middle].end) {
@@ -172,61 +211,130 @@ static const struct mr_trace_part *part_of_joined(const mr_trace *t, uint32_t *a
             low = middle + 1;
         }
     }
-    *at = t->parts[low].first + (*at - (low > 0 ? t->parts[low - 1].end : 0));
-    return &t->parts[low];
+    const struct mr_trace_part *part = &t->parts[low];
+    *n = MR_MIN(*n, part->end - *at);
+    *at = part->first + (*at - (low > 0 ? t->parts[low - 1].end : 0));
+    return part;
 }
 
-static struct mr_record packed_at(mr_trace *t, uint32_t at, struct mr_record_cursor *c)
+/* The same of the one that @t was picked of. */
+static const struct mr_trace_part *part_of_picked(const mr_trace *t, uint32_t *at, uint32_t *n)
 {
-    struct mr_record_cursor nowhere = {0};
+    const uint32_t *picked = t->picked + *at;
+    uint32_t run = 1;
+    uint32_t most = MR_MIN(*n, RUN_LOOKED_AT);
 
-    if (c == NULL) {
-        return mr_trace_packed_next(t, at, &nowhere);
+    while (run < most && picked[run] == picked[0] + run) {
+        run++;
     }
-    if (c->trace != t) {
-        mr_record_cursor_clear(c);
-        c->trace = mr_trace_ref(t); /* another one at its address would be taken for it */
-    }
-    return mr_trace_packed_next(t, at, c);
+    *n = run;
+    *at = t->parts[0].first + picked[0];
+    return &t->parts[0];
 }
 
-/* @c may be NULL. */
-static struct mr_record record_at(mr_trace *t, uint32_t at, struct mr_record_cursor *c)
+const mr_trace *mr_trace_find(const mr_trace *t, uint32_t *at, uint32_t *n)
+{
+    for (;;) {
+        if (t != NULL && t->form == MR_TRACE_JOINED) {
+            t = part_of_joined(t, at, n)->trace;
+        } else if (t != NULL && t->form == MR_TRACE_PICKED) {
+            t = part_of_picked(t, at, n)->trace;
+        } else {
+            return t;
+        }
+    }
+}
+
+/* What was made of rows [@first, @first + @n) of @t. */
+static struct mr_record record_of_rows(const mr_trace *t, uint32_t first, uint32_t n,
+                                       struct mr_packed_cursor *c)
 {
     struct mr_record all = {0};
 
-    while (t != NULL && t->joined) {
-        t = part_of_joined(t, &at)->trace;
-    }
-    if (t == NULL) {
-        return all;
-    }
-    for (uint32_t k = 0; t->groups != NULL && k < t->per; k++) {
-        struct mr_record part = record_at(t->groups, t->groups_first + at * t->per + k, c);
+    for (uint32_t run; n > 0; n -= run, first += run) {
+        uint32_t at = first;
+        run = n;
+        const mr_trace *part = mr_trace_find(t, &at, &run);
+        uint32_t looked_up = part == NULL                                                  ? 0
+                             : part->form == MR_TRACE_FILE || part->form == MR_TRACE_ALIKE ? 1
+                                                                                           : run;
 
-        mr_record_join(&all, &part);
-    }
-    if (t->groups != NULL) {
-        return all;
-    }
-    if (t->packed != NULL) {
-        return packed_at(t, at, c);
-    }
-    if (t->records != NULL) {
-        return t->alike ? t->records[0] : at < t->rows ? t->records[at] : (struct mr_record){0};
-    }
-    if (t->offsets != NULL) {
-        return (struct mr_record){
-            .file = t->first.file, .number = t->first.number + at, .offset = t->offsets[at]};
-    }
-    for (uint32_t i = 0; i < t->nparts; i++) {
-        struct mr_record one = record_at(t->parts[i].trace, t->parts[i].first + at, NULL);
+        for (uint32_t k = 0; k < looked_up; k++) {
+            struct mr_record one = mr_trace_at(part, at + k, c);
 
-        if (!is_same(&all, &one)) {
+            one.more += part->form == MR_TRACE_FILE ? run - 1 : 0;
             mr_record_join(&all, &one);
         }
     }
     return all;
+}
+
+static struct mr_record record_of_zipped(const mr_trace *t, uint32_t at)
+{
+    struct mr_record all = {0};
+
+    for (uint32_t i = 0; i < t->nparts; i++) {
+        struct mr_packed_cursor nowhere = {0};
+        struct mr_record one =
+            record_of_rows(t->parts[i].trace, t->parts[i].first + at, 1, &nowhere);
+
+        mr_record_join(&all, &one);
+    }
+    return all;
+}
+
+static uint64_t offset_at(const mr_trace *t, uint32_t row)
+{
+    if (t->offsets == NULL) {
+        return 0;
+    }
+    return t->steps != NULL ? t->offsets[row / MR_STEPS_PER_PLACE] + t->steps[row]
+                            : t->offsets[row];
+}
+
+struct mr_record mr_trace_at(const mr_trace *t, uint32_t row, struct mr_packed_cursor *c)
+{
+    switch (t->form) {
+    case MR_TRACE_FILE:
+        return (struct mr_record){
+            .file = t->first.file, .number = t->first.number + row, .offset = offset_at(t, row)};
+    case MR_TRACE_RECORDS: return row < t->rows ? t->records[row] : (struct mr_record){0};
+    case MR_TRACE_ALIKE: return t->first;
+    case MR_TRACE_PACKED:
+        if (c->trace != t) {
+            *c = (struct mr_packed_cursor){.trace = t};
+        }
+        return mr_trace_packed_next(t, row, c);
+    case MR_TRACE_GROUPS:
+        return record_of_rows(t->parts[0].trace, t->parts[0].first + row * t->per, t->per, c);
+    case MR_TRACE_ZIPPED: return record_of_zipped(t, row);
+    case MR_TRACE_JOINED:
+    case MR_TRACE_PICKED: break;
+    }
+    MR_ASSERT(false); /* mr_trace_find() goes through them */
+    return (struct mr_record){0};
+}
+
+mr_trace *mr_trace_flat(const mr_trace *t, uint32_t first, uint32_t rows)
+{
+    mr_trace *flat = mr_trace_new_records(rows);
+    struct mr_packed_cursor c = {0};
+    uint32_t n;
+
+    for (uint32_t r = 0; flat != NULL && r < rows; r += n) {
+        uint32_t at = first + r;
+        n = rows - r;
+        const mr_trace *part = mr_trace_find(t, &at, &n);
+
+        for (uint32_t k = 0; k < n; k++) {
+            flat->records[r + k] =
+                part != NULL ? mr_trace_at(part, at + k, &c) : (struct mr_record){0};
+        }
+    }
+    if (flat != NULL) {
+        mr_trace_hold_files(flat);
+    }
+    return flat;
 }
 
 bool mr_block_traced(const mr_block *block)
@@ -236,13 +344,29 @@ bool mr_block_traced(const mr_block *block)
 
 struct mr_record mr_block_record(const mr_block *block, uint32_t row)
 {
-    return record_at(block->trace, block->trace_first + row, NULL);
+    struct mr_packed_cursor nowhere = {0};
+
+    return record_of_rows(block->trace, block->trace_first + row, 1, &nowhere);
 }
 
 struct mr_record mr_block_record_next(const mr_block *block, uint32_t row,
                                       struct mr_record_cursor *c)
 {
-    return record_at(block->trace, block->trace_first + row, c);
+    uint32_t at = block->trace_first + row;
+
+    if (c->trace != block->trace) {
+        mr_record_cursor_clear(c);
+        c->trace =
+            mr_trace_ref(block->trace); /* another one at its address would be taken for it */
+    }
+    if (at < c->row || at - c->row >= c->rows) {
+        c->row = at;
+        c->at = at;
+        c->rows = block->rows - row;
+        c->part = mr_trace_find(c->trace, &c->at, &c->rows);
+    }
+    return c->part != NULL ? mr_trace_at(c->part, c->at + (at - c->row), &c->packed)
+                           : (struct mr_record){0};
 }
 
 void mr_record_cursor_clear(struct mr_record_cursor *c)
@@ -251,16 +375,21 @@ void mr_record_cursor_clear(struct mr_record_cursor *c)
     *c = (struct mr_record_cursor){0};
 }
 
+void mr_record_of(const mr_block *block, uint32_t row, struct mr_record *ret)
+{
+    *ret = mr_block_record(block, row);
+    (void)mr_trace_file_ref(ret->file);
+}
+
 void mr_record_add(struct mr_record *to, const mr_block *block)
 {
-    for (uint32_t r = 0; block->trace != NULL && r < block->rows; r++) {
-        struct mr_record more = mr_block_record(block, r);
+    struct mr_packed_cursor nowhere = {0};
+    struct mr_record more = record_of_rows(block->trace, block->trace_first, block->rows, &nowhere);
 
-        if (to->file == NULL) {
-            (void)mr_trace_file_ref(more.file);
-        }
-        mr_record_join(to, &more);
+    if (to->file == NULL) {
+        (void)mr_trace_file_ref(more.file);
     }
+    mr_record_join(to, &more);
 }
 
 void mr_record_clear(struct mr_record *record)

@@ -1,7 +1,7 @@
 /*
  * Traces in few bytes: for blocks that are kept, and for the encoded form (block.h):
  *
- *   files: count; for each: flags (bit 0: uncompressed), bytes of the path, path
+ *   files: count; for each: places (enum mr_trace_places), bytes of the path, path
  *   rows:  in groups of GROUP, each of which begins as if behind record 0 at offset 0 of no file.
  *          A row is a number n:
  *            n even: it begins n / 2 bytes behind the row before it, and has as many records,
@@ -111,14 +111,14 @@ static uint64_t file_number(struct packer *p, const mr_trace_file *file)
          k--) { /* Blocks that were decoded have one each. */
         const mr_trace_file **same = &p->recent[(k - 1) % FILES_SEARCHED];
 
-        if ((*same)->uncompressed == file->uncompressed && strcmp((*same)->path, file->path) == 0) {
+        if ((*same)->places == file->places && strcmp((*same)->path, file->path) == 0) {
             *same = file;
             return k;
         }
     }
     size_t n = strlen(file->path);
     unsigned char head[2 * NUMBER_BYTES_MAX];
-    unsigned char *end = put_number(put_number(head, file->uncompressed), n);
+    unsigned char *end = put_number(put_number(head, file->places), n);
 
     mr_buf_append(&p->files, head, (size_t)(end - head));
     mr_buf_append(&p->files, file->path, n);
@@ -224,7 +224,7 @@ static bool get_row(struct bytes *b, const struct mr_trace_packed *p, struct mr_
     return true;
 }
 
-struct mr_record mr_trace_packed_next(const mr_trace *t, uint32_t row, struct mr_record_cursor *c)
+struct mr_record mr_trace_packed_next(const mr_trace *t, uint32_t row, struct mr_packed_cursor *c)
 {
     const struct mr_trace_packed *p = t->packed;
     const uint32_t group = row - row % GROUP;
@@ -245,22 +245,11 @@ struct mr_record mr_trace_packed_next(const mr_trace *t, uint32_t row, struct mr
     return record;
 }
 
-size_t mr_trace_packed_bytes(const mr_trace *t)
-{
-    const struct mr_trace_packed *p = t->packed;
-
-    return p == NULL ? 0
-                     : sizeof *p + p->size + p->nfiles * sizeof *p->files +
-                           t->rows / GROUP * sizeof *p->groups;
-}
-
 void mr_trace_packed_discharge(mr_trace *t)
 {
     struct mr_trace_packed *p = t->packed;
 
-    if (p != NULL) {
-        mr_memory_release(atomic_exchange(&p->memory, NULL), p->charged);
-    }
+    mr_memory_release(atomic_exchange(&p->memory, NULL), p->charged);
 }
 
 void mr_trace_packed_free(mr_trace *t)
@@ -268,14 +257,12 @@ void mr_trace_packed_free(mr_trace *t)
     struct mr_trace_packed *p = t->packed;
 
     mr_trace_packed_discharge(t);
-    for (uint32_t i = 0; p != NULL && p->files != NULL && i < p->nfiles; i++) {
+    for (uint32_t i = 0; p->files != NULL && i < p->nfiles; i++) {
         mr_trace_file_unref(p->files[i]);
     }
-    if (p != NULL) {
-        mr_free(p->files);
-        mr_free(p->groups);
-        mr_free(p);
-    }
+    mr_free(p->files);
+    mr_free(p->groups);
+    mr_free(p);
 }
 
 static int unknown(const char *what, uint64_t which, mr_error *err)
@@ -287,11 +274,11 @@ static int unknown(const char *what, uint64_t which, mr_error *err)
  * times the bytes. */
 static int get_file(struct bytes *b, struct mr_trace_packed *p, mr_trace_file **ret, mr_error *err)
 {
-    uint64_t flags;
+    uint64_t places;
     uint64_t n;
     char *path;
 
-    if (!get_number(b, &flags) || flags > 1 || !get_number(b, &n) || n == 0 ||
+    if (!get_number(b, &places) || places > MR_PLACES_LAST || !get_number(b, &n) || n == 0 ||
         n > (uint64_t)(b->end - b->p) || memchr(b->p, '\0', n) != NULL) {
         return mr_error_set(err, MR_EDATALOSS, "its path is none");
     }
@@ -304,7 +291,7 @@ static int get_file(struct bytes *b, struct mr_trace_packed *p, mr_trace_file **
     memcpy(path, b->p, n);
     path[n] = '\0';
     b->p += n;
-    *ret = mr_trace_file_new(path, flags != 0);
+    *ret = mr_trace_file_new(path, (enum mr_trace_places)places);
     mr_free(path);
     return *ret != NULL ? MR_OK : mr_error_nomem(err);
 }
@@ -350,33 +337,39 @@ static int get_rows(struct bytes *b, struct mr_trace_packed *p, uint32_t rows, m
     return b->p == b->end ? MR_OK : unknown("bytes too many:", (uint64_t)(b->end - b->p), err);
 }
 
+/* @p becomes what @bytes say. */
+static int unpack(struct mr_trace_packed *p, const unsigned char *bytes, uint32_t rows,
+                  mr_error *err)
+{
+    struct bytes b = {.p = p->bytes, .end = p->bytes + p->size};
+
+    memcpy(p->bytes, bytes, p->size);
+    MR_TRY(get_files(&b, p, rows, err));
+    return get_rows(&b, p, rows, err);
+}
+
 int mr_trace_decode(const unsigned char *bytes, size_t size, uint32_t rows, mr_trace **ret,
                     mr_error *err)
 {
-    mr_trace *t = mr_trace_new(rows, 0);
     struct mr_trace_packed *p = mr_calloc(1, sizeof *p + size);
-    int rc = t != NULL && p != NULL ? MR_OK : mr_error_nomem(err);
+    mr_trace *t = p != NULL ? mr_trace_new(MR_TRACE_PACKED, rows, 0, 0) : NULL;
 
-    if (rc == MR_OK) {
-        struct bytes b = {.p = p->bytes, .end = p->bytes + size};
-
-        t->packed = p;
-        atomic_init(&p->memory, mr_memory_current());
-        p->size = size;
-        memcpy(p->bytes, bytes, size);
-        rc = get_files(&b, p, rows, err);
-        if (rc == MR_OK) {
-            rc = get_rows(&b, p, rows, err);
-        }
-    } else {
+    if (t == NULL) {
         mr_free(p);
+        return MR_OK; /* It is for words only. */
     }
-    if (rc == MR_OK) {
-        *ret = t;
-        return MR_OK;
+    t->packed = p;
+    atomic_init(&p->memory, mr_memory_current());
+    p->size = size;
+    int rc = unpack(p, bytes, rows, err);
+    if (rc != MR_OK) {
+        mr_trace_unref(t);
+        return rc == MR_EEXHAUSTED ? MR_OK : rc; /* as above */
     }
-    mr_trace_unref(t);
-    return rc == MR_EEXHAUSTED ? MR_OK : rc; /* It is for words only. */
+    t->bytes +=
+        sizeof *p + size + p->nfiles * sizeof(mr_trace_file *) + rows / GROUP * sizeof *p->groups;
+    *ret = t;
+    return MR_OK;
 }
 
 /* ---- blocks that are kept ---- */

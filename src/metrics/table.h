@@ -125,6 +125,8 @@
       "Tasks that wait for memory for the constants of their dataset.") \
     X(WORKER_SKIPPED, "millrace_worker_skipped_elements_total", COUNTER, WORKER, "", \
       "Elements that left a window before some job read them.") \
+    X(WORKER_IGNORED_ERRORS, "millrace_worker_ignored_errors_total", COUNTER, WORKER, "", \
+      "Errors of elements that ignore_errors of pipelines left out.") \
     X(CACHE_BYTES, "millrace_cache_bytes", GAUGE, WORKER, "", "Windows on disk.") \
     X(CACHE_LIMIT_BYTES, "millrace_cache_limit_bytes", GAUGE, WORKER, "", \
       "How many bytes they may take (--cache-bytes).") \

@@ -85,6 +85,8 @@ void mr_conn_header_init(struct mr_conn_header *h, const struct mr_conn *c)
     if (c->task != NULL) {
         h->base.task_id = c->task->id;
         h->base.attempt = c->task->a->attempt;
+        h->base.ignored_errors =
+            atomic_load_explicit(&c->task->ignored_errors, memory_order_relaxed);
     }
 }
 

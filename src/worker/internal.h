@@ -43,6 +43,7 @@ struct mr_worker_numbers {
     _Atomic uint64_t made_bytes;
     _Atomic uint64_t busy_ns; /* in pulls */
     _Atomic uint64_t skipped;
+    _Atomic uint64_t ignored_errors;
     struct {
         _Atomic uint64_t elements;
         _Atomic uint64_t bytes;

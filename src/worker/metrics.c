@@ -20,6 +20,7 @@ static void add_counters(const struct mr_worker *w, mr_metrics *m)
     mr_metrics_add(m, MR_METRIC_WORKER_MADE_BYTES, of(&w->numbers.made_bytes));
     mr_metrics_add(m, MR_METRIC_WORKER_BUSY_SECONDS, of(&w->numbers.busy_ns) / 1e9);
     mr_metrics_add(m, MR_METRIC_WORKER_SKIPPED, of(&w->numbers.skipped));
+    mr_metrics_add(m, MR_METRIC_WORKER_IGNORED_ERRORS, of(&w->numbers.ignored_errors));
     for (size_t i = 0; i < MR_SENT_SOURCES; i++) {
         mr_metrics_add1(m, MR_METRIC_WORKER_ELEMENTS, sources[i], of(&w->numbers.sent[i].elements));
         mr_metrics_add1(m, MR_METRIC_WORKER_BYTES, sources[i], of(&w->numbers.sent[i].bytes));

@@ -287,7 +287,10 @@ static int check_rows(const mr_block *block, size_t bytes_all, mr_error *err)
 static void note_pull(struct mr_worker_task *t, int64_t begun_ns, uint32_t rows, size_t bytes)
 {
     struct mr_worker_numbers *n = &t->worker->numbers;
+    uint64_t ignored = mr_engine_ignored_errors(t->engine);
+    uint64_t before = atomic_exchange_explicit(&t->ignored_errors, ignored, memory_order_relaxed);
 
+    (void)atomic_fetch_add_explicit(&n->ignored_errors, ignored - before, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&n->busy_ns, (uint64_t)(mr_now_ns() - begun_ns),
                                     memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&n->made_elements, rows, memory_order_relaxed);

@@ -113,6 +113,8 @@ struct mr_worker_task {
     atomic_bool held;
     atomic_bool disowned; /* the dispatcher said that this task is not ours (any more) */
     atomic_bool stop;     /* as `cancelled`, for calls that look at it without the lock */
+    /* of elements that its pipeline has left out, as of the last pull */
+    _Atomic uint64_t ignored_errors;
 
     pthread_mutex_t lock;   /* guards what follows, and what a kind's struct says it does */
     pthread_cond_t changed; /* demand, acknowledgements, cancel */

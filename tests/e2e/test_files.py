@@ -72,7 +72,7 @@ def test_what_a_function_needs_besides_its_results_is_in_the_budget():
     assert list(ds) == [0, 1, 2]
     with pytest.raises(
         mr.errors.ResourceExhaustedError,
-        match=r"map \(step 2, .*:[0-9]+\): lookup_place \(.*:[0-9]+\): [0-9]+ bytes more "
+        match=r"map \(step 2, .*:[0-9]+\): lookup \(.*:[0-9]+\): [0-9]+ bytes more "
         + refused,
     ):
         list(in_a_mebibyte(ds))

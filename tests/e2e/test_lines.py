@@ -51,7 +51,7 @@ def test_operators_of_datasets_and_of_functions_have_lines_of_their_own():
     ds = Dataset.range(2).map(divide)  # map
     assert error_of(ds) == (
         f"map (step 2, {FILE}:{line_with('map')}), element 1: "
-        f"floor_div ({FILE}:{line_with('divide')}): integer division by zero"
+        f"// ({FILE}:{line_with('divide')}): integer division by zero"
     )
 
 
@@ -69,7 +69,7 @@ def test_joined_maps_keep_their_lines():
             found.append(e.message)
     want = [
         f"map (step {2 + i}, {FILE}:{line_with(name)}), element {1 + i}: "
-        f"floor_div ({FILE}:{line_with(name)}): integer division by zero"
+        f"// ({FILE}:{line_with(name)}): integer division by zero"
         for i, name in enumerate(("first", "second", "third"))
     ]
     assert found == want
@@ -105,14 +105,55 @@ def test_functions_of_functions_have_their_lines():
     assert error_of(ds) == (
         f"map (step 2, {FILE}:{line_with('map_fn')}), element 0: "
         f"map_fn ({FILE}:{line_with('map_fn')}): part 0: "
-        f"floor_div ({FILE}:{line_with('body')}): integer division by zero"
+        f"// ({FILE}:{line_with('body')}): integer division by zero"
     )
 
     def chosen(x):
         return mr.cond(x > 0, lambda: 6 // (x - 1), lambda: x)  # cond  # branch
 
     message = error_of(Dataset.range(2).map(chosen))
-    assert f"floor_div ({FILE}:{line_with('branch')}): " in message
+    assert f"// ({FILE}:{line_with('branch')}): " in message
+
+
+WRITTEN = {  # kernels have other names
+    "to_number": (lambda x: mr.strings.to_number(x), b"a"),
+    "decode_jpeg": (lambda x: mr.io.decode_jpeg(x), b"a"),
+    "decode_png": (lambda x: mr.io.decode_png(x), b"a"),
+    "extract_jpeg_shape": (lambda x: mr.image.extract_jpeg_shape(x), b"a"),
+    "parse_single_example": (lambda x: mr.io.parse_single_example(x, FEATURES), b"a"),
+    "segment_sum": (lambda x: mr.math.segment_sum(x, x), np.array([2, 1])),
+    "scatter_nd": (lambda x: mr.scatter_nd(x, [1], [3]), np.array([[7]])),
+    "range": (lambda x: mr.range(0, 10, x), 0),
+    "cond": (lambda x: mr.cond(x < 1, lambda: 1 // x, lambda: x), 0),
+    "floordiv": (lambda x: mr.math.floordiv(1, x), 0),
+    "//": (lambda x: 1 // x, 0),
+    "%": (lambda x: 1 % x, 0),
+    "[]": (lambda x: mr.constant([1, 2])[x], 7),
+    "assert_positive": (lambda x: mr.debugging.assert_positive(x) or x, 0),
+}
+FEATURES = {"a": mr.io.FixedLenFeature([], mr.int64)}
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_an_error_names_what_the_program_writes(written):
+    function, value = WRITTEN[written]
+    ds = Dataset.from_tensors(value)
+    want = f", element 0: {written} ({FILE}:{function.__code__.co_firstlineno}): "
+    assert want in error_of(ds.map(function))
+    assert want in error_of(pickle.loads(pickle.dumps(ds.map(function))))
+
+
+def test_a_public_function_that_is_handed_over_is_named():
+    ds = Dataset.from_tensors(b"a")
+    for there in (ds.map(mr.io.decode_gif), ds.apply(lambda d: d.map(mr.io.decode_gif))):
+        assert ", element 0: decode_gif (" in error_of(there)
+        assert error_of(there).startswith("map (step 2, ")
+    for source in (mr.TextLineDataset, mr.TFRecordDataset):
+        want = f"{source.__name__} (step 1, {FILE}:"
+        assert error_of(source("/nowhere/at/all")).startswith(want)
+        assert want in error_of(Dataset.from_tensors("/nowhere/at/all").flat_map(source))
+    there = mr.experimental.CsvDataset("/nowhere/at/all", [mr.int32])
+    assert error_of(there).startswith("CsvDataset (step 1, ")
 
 
 def test_an_assertion_has_its_line():
@@ -121,7 +162,7 @@ def test_an_assertion_has_its_line():
         return x
 
     ds = Dataset.range(2).map(checked)
-    assert f"element 1: assert ({FILE}:{line_with('assertion')}): " in error_of(ds)
+    assert f"element 1: assert_less ({FILE}:{line_with('assertion')}): " in error_of(ds)
 
 
 def test_what_the_package_adds_has_the_line_of_the_call():
@@ -199,7 +240,7 @@ def test_programs_of_other_kinds(tmp_path):
     )
     (tmp_path / "program.py").write_text(source)
     (tmp_path / "module.py").write_text(source)
-    want = "map (step 2, {0}:2), element 1: floor_div ({0}:2): integer division by zero\n"
+    want = "map (step 2, {0}:2), element 1: // ({0}:2): integer division by zero\n"
     for arguments, text, shown in (
         (["-c", source], "", "<string>"),
         ([], source, "<stdin>"),

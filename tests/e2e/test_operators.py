@@ -70,7 +70,7 @@ def test_ignore_errors_says_what_it_leaves_out(capfd):
     assert values(ds.repeat(2).ignore_errors(log_warning=True)) == [-6, 6] * 2
     said = re.findall(
         "an element is left out so_far=([0-9]+) error=.map .step 2, (e2e/test_operators.py:[0-9]+)., "
-        "element ([0-9]+): floor_div .(e2e/test_operators.py:[0-9]+).: integer division",
+        "element ([0-9]+): // .(e2e/test_operators.py:[0-9]+).: integer division",
         capfd.readouterr().err,
     )
     (line,) = {at for _, *both, in said for at in (both[0], both[2])}

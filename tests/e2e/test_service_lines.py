@@ -195,9 +195,7 @@ def test_errors_name_line_and_record(files, make_cluster):
     for pipeline, op, records in PIPELINES.values():
         ds = pipeline(files)
         here = error_of(ds)
-        expect(
-            here, op, pipeline, "string_to_number", {NUMBER}, records, "'none' is not an integer.*"
-        )
+        expect(here, op, pipeline, "to_number", {NUMBER}, records, "'none' is not an integer.*")
         there = error_of(ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF)))
         assert_same(there, here)
 
@@ -205,6 +203,7 @@ def test_errors_name_line_and_record(files, make_cluster):
 FORMATS = {
     "CSV": (
         lambda f: mr.experimental.CsvDataset(f["csv"], [mr.int32, mr.int32]),
+        "CsvDataset",
         "decode_csv",
         ONE,
         "field 1, 'none', is not a valid int32",
@@ -213,6 +212,7 @@ FORMATS = {
         lambda f: mr.experimental.make_csv_dataset(
             f["csv"], 3, ["a", "b"], [mr.int32, mr.int32], header=False, shuffle=False
         ),
+        "make_csv_dataset",
         "decode_csv",
         ONE,
         "field 1, 'none', is not a valid int32",
@@ -221,18 +221,21 @@ FORMATS = {
         lambda f: mr.TFRecordDataset(f["records"]).map(
             lambda r: mr.io.parse_single_example(r, FEATURES)
         ),
-        "parse_example",
+        "map",
+        "parse_single_example",
         ONE,
         "feature 'a' is missing.*",
     ),
     "examples in batches": (
         lambda f: mr.TFRecordDataset(f["records"]).batch(3).map(parse),
+        "map",
         "parse_example",
         THREE,
         "record 1 of 3: feature 'a' is missing.*",
     ),
     "examples of a rest": (
         lambda f: mr.TFRecordDataset(f["records"]).take(6).batch(5).skip(0).map(parse),
+        "map",
         "parse_example",
         "records 0 to 4",
         "record 4 of 5: feature 'a' is missing.*",
@@ -242,12 +245,10 @@ FORMATS = {
 
 def test_errors_of_each_format_name_line_and_record(files, make_cluster):
     cluster = make_cluster()
-    for pipeline, kernel, records, cause in FORMATS.values():
+    for pipeline, op, kernel, records, cause in FORMATS.values():
         ds = pipeline(files)
         here = error_of(ds)
-        expect(
-            here, "map", pipeline, kernel, lines_of(pipeline) | {PARSE, *LAMBDAS}, records, cause
-        )
+        expect(here, op, pipeline, kernel, lines_of(pipeline) | {PARSE, *LAMBDAS}, records, cause)
         there = error_of(ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF)))
         assert_same(there, here)
 
@@ -273,7 +274,7 @@ def test_a_damaged_file_names_the_line_of_its_source(files, tmp_path, cluster):
     ):
         here = error_of(ds)
         found = re.match(
-            r"tfrecord \(step 1, e2e/test_service_lines.py:([0-9]+)\), element 11: "
+            r"TFRecordDataset \(step 1, e2e/test_service_lines.py:([0-9]+)\), element 11: "
             r"file '[^']*/r', offset [0-9]+, record 11: ",
             here,
         )
@@ -298,10 +299,61 @@ def test_batches_that_cannot_be_made_name_their_records(files, cluster):
         assert_same(there, here)
 
 
+DECODED = {
+    "shuffle": (lambda ds: ds.shuffle(3, seed=1).map(mr.io.decode_jpeg), "2.jpg'"),
+    "cache": (lambda ds: ds.cache().map(mr.io.decode_jpeg), "2.jpg'"),
+    "filter": (
+        lambda ds: ds.filter(lambda b: mr.strings.length(b) > 3).map(mr.io.decode_jpeg),
+        "2.jpg'",
+    ),
+    "a dataset": (
+        lambda ds: ds.flat_map(lambda b: Dataset.from_tensors(b)).map(mr.io.decode_jpeg),
+        "2.jpg'",
+    ),
+    "batch": (
+        lambda ds: ds.batch(3).map(
+            lambda b: mr.map_fn(lambda x: mr.io.decode_jpeg(x, channels=1), b)
+        ),
+        "0.jpg', and 2 more",
+    ),
+}
+
+
+@pytest.mark.parametrize("between", DECODED)
+def test_a_file_that_another_function_has_read_is_named(between, tmp_path, cluster):
+    """Whatever stands between the function that reads it and the one that uses its bytes."""
+    for i in range(3):
+        data = mr.io.encode_jpeg(np.zeros([2, 2, 1], np.uint8))
+        (tmp_path / f"{i}.jpg").write_bytes(b"none" if i == 2 else data)
+    pipeline, name = DECODED[between]
+    paths = Dataset.from_tensor_slices([str(tmp_path / f"{i}.jpg") for i in range(3)])
+    ds = pipeline(paths.map(mr.io.read_file))
+    for there in (ds, ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF))):
+        assert re.search(rf"\(file '[^']*/{name}\): ", error_of(there))
+
+
+def test_two_files_for_an_element_are_two(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"none")
+    ds = Dataset.from_tensors(str(tmp_path / "a"))
+    both = ds.map(lambda a: (mr.io.read_file(a), mr.io.read_file(str(tmp_path / "b"))))
+    decoded = both.shuffle(2).map(lambda a, b: mr.io.decode_png(b))
+    assert "/a', and 1 more): decode_png (" in error_of(decoded)
+
+
+def test_a_file_that_all_elements_use_is_not_theirs(files, tmp_path):
+    (tmp_path / "words").write_bytes(b"none")
+    words = str(tmp_path / "words")
+    ds = lines(files).map(lambda s: mr.where(mr.io.read_file(words) == s, s, s)).cache()
+    assert re.search(r"\(file '[^']*/lines', record 4, offset 8\)", error_of(ds.map(number)))
+
+
 def test_what_workers_leave_out_is_in_their_log(files, make_cluster, capfd):
     cluster = make_cluster()
     ds = lines(files).map(number).repeat(2).ignore_errors(log_warning=True)
-    assert len(list(ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF)))) == 22
+    it = iter(ds.apply(cluster.distribute(mr.service.ShardingPolicy.OFF)))
+    assert len(list(it)) == 22
+    assert it.ignored_errors == 2
     said = [json.loads(line) for line in capfd.readouterr().err.splitlines() if "left out" in line]
     assert [one["so_far"] for one in said] == [1, 2]
     for one in said:
@@ -309,11 +361,26 @@ def test_what_workers_leave_out_is_in_their_log(files, make_cluster, capfd):
             one["error"],
             "map",
             test_what_workers_leave_out_is_in_their_log,
-            "string_to_number",
+            "to_number",
             {NUMBER},
             ONE,
             "'none' is not an integer.*",
         )
+
+
+def test_what_workers_leave_out_is_counted(files, make_cluster):
+    """Those of all tasks, and those of this process; also where the last elements are bad."""
+    cluster = make_cluster(workers=2)
+    paths = Dataset.from_tensor_slices([files["lines"]] * 5)
+    ds = paths.flat_map(mr.TextLineDataset).map(number).filter(lambda n: n < 0).ignore_errors()
+    there = ds.apply(cluster.distribute("distributed_epoch"))
+    it = iter(there.concatenate(lines(files).map(number).ignore_errors()))
+    assert len(list(it)) == 11
+    assert it.ignored_errors == 6
+    twice = lines(files).map(number).ignore_errors()
+    it = iter(twice.apply(cluster.distribute("parallel_epochs", job_name="twice")))
+    assert len(list(it)) == 22
+    assert it.ignored_errors == 2
 
 
 def test_a_dataset_keeps_the_lines_that_it_was_registered_with(files, cluster):
@@ -335,7 +402,7 @@ def test_behind_distribute_the_line_is_that_of_this_process(files, cluster):
     line = lines_of(test_behind_distribute_the_line_is_that_of_this_process)
     found = re.match(
         r"map \(step [0-9]+, e2e/test_service_lines.py:([0-9]+)\), element 4 "
-        r"\(file '[^']*', record 4, offset 8\): string_to_number",
+        r"\(file '[^']*', record 4, offset 8\): to_number",
         message,
     )
     assert found and int(found[1]) in line, message

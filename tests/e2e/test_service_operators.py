@@ -189,4 +189,4 @@ def test_an_error_of_a_worker_names_the_record(make_cluster, tmp_path):
             .apply(cluster.distribute("distributed_epoch"))
         )
     at = r"(e2e/)?test_service_operators.py:[0-9]+\)"
-    assert re.search(rf"map \(step 2, {at}: floor_div \({at}", str(e.value))
+    assert re.search(rf"map \(step 2, {at}: // \({at}", str(e.value))

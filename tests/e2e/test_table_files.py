@@ -277,6 +277,39 @@ def test_positions(cut, kind, split):
     assert [(int(r["id"]), r["name"]) for r in again] == everything[cut:]
 
 
+def divided(row):
+    return 1 // (row["id"] - 4)
+
+
+@pytest.mark.parametrize("name", ["example.parquet", "example.arrow"])
+def test_an_error_behind_a_table_names_its_row(name, make_cluster):
+    """The number is that in the file, also where each row group is a piece of its own."""
+    path = TABLES / name
+    cluster = make_cluster(workers=1)
+    where = rf"\(file '[^']*{name}', row 4\): // "
+    rows = rows_of(path, ["id"])
+    for ds, said in [
+        (rows.map(divided), where),
+        (rows_of(path, ["id"], split_files=False).map(divided), where),
+        (rows.shuffle(10, seed=3).map(divided), where),
+        (rows.cache().repeat(2).skip(6).map(divided), where),
+        (rows.batch(3).map(divided), where.replace("row 4", "rows 3 to 5")),
+        (rows.map(divided).apply(cluster.distribute("distributed_epoch")), where),
+    ]:
+        with pytest.raises(mr.errors.InvalidArgumentError, match=said):
+            list(ds)
+
+
+def test_a_restored_state_knows_the_rows():
+    ds = rows_of(TABLES / "example.parquet", ["id"], split_files=False).map(divided)
+    before, after = iter(ds), iter(ds)
+    next(before)
+    after.set_state(before.get_state())
+    assert next(after) == 1 // -3
+    with pytest.raises(mr.errors.InvalidArgumentError, match=r"example.parquet', row 4\)"):
+        list(after)
+
+
 def test_row_groups_are_splits(make_cluster, tmp_path):
     paths = []
     for i in range(3):

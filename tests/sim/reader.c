@@ -103,6 +103,7 @@ const struct mr_read_port sim_reader_port = {
     .trouble = trouble,
     .lost = lost,
     .skipped = skipped,
+    .ignored = skipped,
     .log = no_log,
 };
 

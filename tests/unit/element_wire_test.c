@@ -37,7 +37,7 @@ static mr_block *random_block(struct mr_rng *rng, struct table *t)
     table_free(&whole);
     if (count > 0 && mr_rng_below(rng, 2) == 0) {
         const uint64_t places[8] = {5, 50, 55, 500, 5000, 5001, 5555, 9999};
-        mr_trace_file *file = mr_trace_file_new("file", false);
+        mr_trace_file *file = mr_trace_file_new("file", MR_PLACES_BYTES);
 
         mr_block_trace(slice, file, mr_rng_below(rng, 1000), places);
         mr_trace_file_unref(file);

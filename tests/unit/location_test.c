@@ -144,15 +144,17 @@ static void a_long_path_of_a_file_loses_its_front(void **state)
     CHECK_OK(mr_builder_set_location(b, "project/train.py:38", e));
     in[1] = add_op(b, "string_to_number", &line, 1,
                    ATTRS({.name = "dtype", .kind = MR_ATTR_DTYPE, .i = MR_INT64}));
+    CHECK_OK(mr_builder_set_called(b, "//", e));
     uint32_t out = add_op(b, "floor_div", in, 2, NULL, 0);
     ds = make_with_function("map", ds, finish(b, &out, 1), NULL, 0);
     CHECK_OK(mr_dataset_set_location(ds, "project/train.py:41", e));
+    CHECK_OK(mr_dataset_set_called(ds, "apply_to_all", e));
     struct read_options options = {.errors_max = 100};
     struct lines l = read_all(ds, &options);
 
     assert_int_equal(l.n, 2);
-    static const char front[] = "!-3 map (step 2, project/train.py:41), element 1 (file '...";
-    static const char end[] = "/part-00017-of-01024.txt', record 1, offset 2): floor_div "
+    static const char front[] = "!-3 apply_to_all (step 2, project/train.py:41), element 1 (file '...";
+    static const char end[] = "/part-00017-of-01024.txt', record 1, offset 2): // "
                               "(project/train.py:38): integer division by zero";
     assert_memory_equal(l.text[1], front, sizeof front - 1);
     assert_string_equal(l.text[1] + strlen(l.text[1]) - (sizeof end - 1), end);

@@ -118,6 +118,7 @@ static const struct mr_read_port port = {
     .trouble = trouble,
     .lost = lost,
     .skipped = skipped,
+    .ignored = skipped,
     .log = no_log,
 };
 

@@ -447,7 +447,9 @@ class NumpyIterator:
         """How many elements ``Dataset.ignore_errors`` has left out so far, since they failed.
 
         Counted where the operator runs, which is ahead of the elements that were returned. What
-        runs on the workers of a service is not counted here. A restored iterator counts on.
+        the workers of a service have left out comes with their elements, for all readers of the
+        job; only of a production that several jobs share nothing comes. A restored iterator counts
+        on.
         """
         handle = self._handle
         if handle is not None:

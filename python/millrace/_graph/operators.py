@@ -46,7 +46,9 @@ def new_dataset(
         err,
     )
     handle = _ffi.DatasetHandle(ret)
-    check(lib.mr_dataset_set_location(ret, caller(), byref(err)), err)
+    location, called = caller(of_dataset=True)
+    check(lib.mr_dataset_set_location(ret, location, byref(err)), err)
+    check(lib.mr_dataset_set_called(ret, called, byref(err)), err)
     return handle
 
 

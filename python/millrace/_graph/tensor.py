@@ -29,7 +29,7 @@ from ..dtypes import DType, DTypeLike, as_dtype
 from ..errors import UnimplementedError
 from . import slicing as _slicing
 from .attrs import AttrTable
-from .caller import caller
+from .caller import Caller, caller, symbol_of
 from .literals import SHOWN, common_dtype, holds_complex, to_array
 from .methods import ArrayMethods, matrix_product
 from .operators import first_element, new_dataset
@@ -46,8 +46,8 @@ class Graph:
         check(lib.mr_builder_new(spec, outer.ptr if outer else None, byref(ret), byref(err)), err)
         self._builder: _ffi.BuilderHandle | None = _ffi.BuilderHandle(ret)
         self._captured: dict[int, Tensor] = {}
-        self._checks: list[tuple[Tensor, str, bytes | None]] = []
-        self._location: bytes | None = None  # the builder's
+        self._checks: list[tuple[Tensor, str, Caller]] = []
+        self._caller: Caller = (None, None)  # the builder's
         self.outer = outer  # held: the outer builder must outlive this one
         self.inputs = [self._tensor(i) for i in range(lib.mr_spec_leaves(spec))]
 
@@ -114,15 +114,17 @@ class Graph:
         functions: Sequence[_ffi.FunctionHandle] = (),
     ) -> list[Tensor]:
         """Apply tensor operator @op to tensors of this graph; its results."""
-        self._locate(caller())
+        location, called = caller()
+        self._locate((location, called or symbol_of(op)))
         return self._add(op, inputs, attrs, functions)
 
-    def _locate(self, location: bytes | None) -> None:
-        """Where in the user's program stands what is added next."""
-        if location != self._location:
+    def _locate(self, by: Caller) -> None:
+        """Where in the user's program stands what is added next, and what is written there."""
+        if by != self._caller:
             err = _ffi.Error()
-            check(lib.mr_builder_set_location(self.ptr, location, byref(err)), err)
-            self._location = location
+            check(lib.mr_builder_set_location(self.ptr, by[0], byref(err)), err)
+            check(lib.mr_builder_set_called(self.ptr, by[1], byref(err)), err)
+            self._caller = by
 
     def _add(
         self,
@@ -177,9 +179,9 @@ class Graph:
     def finish(self, outputs: Sequence[Tensor], structure: Any) -> _ffi.FunctionHandle:
         """The function, whose result is @outputs in @structure."""
         outputs = list(outputs)
-        for condition, message, location in self._checks:  # what nobody needs is not computed
+        for condition, message, by in self._checks:  # what nobody needs is not computed
             attrs = AttrTable().bytes("message", message)
-            self._locate(location)
+            self._locate(by)
             outputs[:1] = self._add("assert", [outputs[0], condition], attrs)
         numbers = (ctypes.c_uint32 * max(1, len(outputs)))(*[t.index for t in outputs])
         ret, err = ctypes.c_void_p(), _ffi.Error()

@@ -130,6 +130,14 @@ static void note_skipped(struct mr_read_task *t, uint64_t skipped)
     }
 }
 
+static void note_ignored(struct mr_read_task *t, uint64_t ignored)
+{
+    if (ignored > t->ignored) {
+        t->read->port->ignored(t->read, ignored - t->ignored);
+        t->ignored = ignored;
+    }
+}
+
 /* What the application does not have yet is still ours to give back, or to lose, so the worker
  * keeps it. */
 static bool owes_returns(const struct mr_read_task *t)
@@ -148,6 +156,7 @@ static int data(struct mr_read_task *t, const struct mr_frame_content *c, mr_err
     t->failing_ms = 0;
     r->reached = true;
     note_skipped(t, c->header->skipped);
+    note_ignored(t, c->header->ignored_errors);
     if (c->header->end) {
         t->end = true;
         t->goodbye = !owes_returns(t);

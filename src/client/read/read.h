@@ -56,6 +56,8 @@ struct mr_read_port {
     /* The read ends without these elements; so many more were skipped, which counts at once. */
     void (*lost)(struct mr_read *r, const struct mr_losses *more);
     void (*skipped)(struct mr_read *r, uint64_t n);
+    /* Pipelines of workers have left out so many more elements that failed (ignore_errors). */
+    void (*ignored)(struct mr_read *r, uint64_t n);
     void (*log)(enum mr_log_level level, const char *msg, ...); /* as mr_log() */
 };
 
@@ -98,6 +100,7 @@ struct mr_read_task {
     bool gone;        /* ... as the dispatcher says, which will not name it as one to read again */
     bool failed;      /* with `err` */
     uint64_t skipped; /* elements that the job missed there, whichever of its readers was slow */
+    uint64_t ignored; /* errors that its pipeline has left out, for whichever of them */
     mr_error err;
     /* reach.c */
     unsigned refused;   /* attempts since the last connection that were refused */

@@ -129,8 +129,10 @@ static int open_file(struct records_iter *it, mr_error *err)
         return rc;
     }
     it->file = file;
-    it->trace = it->trace != NULL ? it->trace
-                                  : mr_trace_file_new(it->path, it->compression != MR_FILE_PLAIN);
+    if (it->trace == NULL) {
+        it->trace = mr_trace_file_new(
+            it->path, it->compression != MR_FILE_PLAIN ? MR_PLACES_UNCOMPRESSED : MR_PLACES_BYTES);
+    }
     return MR_OK;
 }
 

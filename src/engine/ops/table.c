@@ -3,6 +3,7 @@
  * ends its row group behind the last row that can be read, however many are read at a time, and the
  * next one is read; how many rows were lost, nobody knows. A row that is null where it must not be
  * is an error in its place. */
+#include "element/trace.h"
 #include "engine/ops/ops.h"
 #include "engine/table_file.h"
 
@@ -20,8 +21,11 @@ struct table_iter {
     bool begun; /* the file is at `group`, `row` */
     uint64_t first;
     uint64_t group;
-    uint64_t row;  /* behind `block` */
-    uint32_t most; /* rows that are read at a time, as memory allows; 0: as it comes */
+    uint64_t row; /* behind `block` */
+    /* what errors behind name: the file, and its rows by their number in all of it */
+    mr_trace_file *trace;
+    uint64_t before; /* rows of the groups before `group` */
+    uint32_t most;   /* rows that are read at a time, as memory allows; 0: as it comes */
     bool ended;
     /* what was read, from row `used` on is still to be given */
     mr_block *block;
@@ -151,12 +155,18 @@ static int open_file(struct table_iter *it, mr_error *err)
         mr_op_mark_uncounted(rc, err);
         return failed(it, rc, err);
     }
+    it->before = 0;
+    for (uint64_t g = 0; g < it->group && g < it->file->table->ngroups; g++) {
+        it->before += (uint64_t)it->file->table->groups[g].rows;
+    }
+    it->trace = it->trace != NULL ? it->trace : mr_trace_file_new(it->path, MR_PLACES_ROWS);
     return MR_OK;
 }
 
 /* Behind the row group at hand. */
 static void next_group(struct table_iter *it)
 {
+    it->before += (uint64_t)it->file->table->groups[it->group].rows;
     it->group++;
     it->row = 0;
     it->most = 0;
@@ -236,6 +246,7 @@ static int read_rows(struct table_iter *it, const struct mr_pull *pull, mr_error
     if (rc != MR_OK) {
         return reading_failed(it, rows, rc, err);
     }
+    mr_block_trace(it->block, it->trace, it->before + it->row, NULL);
     it->row += mr_block_rows(it->block);
     it->used = 0;
     return MR_OK;
@@ -311,6 +322,7 @@ static void table_close(struct mr_op_iter *head)
 
     let_go(it);
     mr_table_file_close(it->file);
+    mr_trace_file_unref(it->trace);
     mr_free(it->wants);
     mr_free(it->path);
 }

@@ -111,6 +111,7 @@ struct mr_program {
     uint32_t noutputs;
     uint32_t ninputs;
     uint32_t ncaptures;
+    uint32_t nreaders; /* operators that read a file for each row */
 };
 
 /* What becomes of a node beside others: a slice of a decoded image needs no more than its part to be
@@ -141,6 +142,10 @@ uint32_t mr_plan_path_slot(const struct mr_plan_op *op);
  * read one. */
 void mr_plan_name_file(const struct mr_program *p, const struct mr_plan_op *op, uint32_t row,
                        const struct mr_owned_column *columns, mr_error *err);
+/* The rows of @block, which @p has made and nobody shares yet, come from the files that it has read
+ * for them. false: it reads none. */
+bool mr_plan_trace_files(const struct mr_program *p, const struct mr_owned_column *columns,
+                         mr_block *block);
 /* Run one op on columns indexed by slot; fills the columns of its results. */
 int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t rows,
               struct mr_owned_column *columns, const struct mr_kernel_random *random,

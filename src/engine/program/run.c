@@ -258,7 +258,9 @@ static int run_rows(const struct mr_program *p, const mr_block *in, const mr_blo
         rc = finish(p, rows, columns, ret, err);
     }
     if (rc == MR_OK) {
-        mr_block_trace_as(*ret, in);
+        if (!mr_plan_trace_files(p, columns, *ret)) {
+            mr_block_trace_as(*ret, in);
+        }
         rc = mr_block_add_origin(ret, mr_block_origin(in), err);
         if (rc != MR_OK) {
             mr_block_unref(*ret);

@@ -348,7 +348,8 @@ static int fill_dead(struct scheduling *s, mr_error *err)
     for (uint32_t i = 0; i < p->nops; i++) {
         uint32_t path = mr_plan_path_slot(&p->ops[i]);
 
-        if (path != MR_PLAN_NONE) { /* errors name it */
+        if (path != MR_PLAN_NONE) { /* errors name it, here and behind */
+            p->nreaders += !p->slots[path].uniform;
             s->slots[path].last = 0;
             s->slots[path].maker = 0;
         }

@@ -80,6 +80,9 @@ MR_API int mr_dataset_apply(const char *op, mr_dataset *const *inputs, size_t ni
  */
 #define MR_LOCATION_BYTES_MAX 96
 MR_API int mr_dataset_set_location(mr_dataset *ds, const char *location, mr_error *err);
+/* The same of what the user wrote there, as "TFRecordDataset" for the operator tfrecord: errors name
+ * the operator so. NULL or "": by its own name, as at first. */
+MR_API int mr_dataset_set_called(mr_dataset *ds, const char *called, mr_error *err);
 MR_API mr_dataset *mr_dataset_ref(mr_dataset *ds);
 MR_API void mr_dataset_unref(mr_dataset *ds); /* NULL is fine */
 
@@ -107,6 +110,8 @@ MR_API int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs,
                           mr_error *err);
 /* The same as mr_dataset_set_location(), of the tensor operators that are added from now on. */
 MR_API int mr_builder_set_location(mr_builder *b, const char *location, mr_error *err);
+/* The same as mr_dataset_set_called(): "decode_jpeg" for the operator decode_image. */
+MR_API int mr_builder_set_called(mr_builder *b, const char *called, mr_error *err);
 /* A constant: a block of one row and one column. */
 MR_API int mr_builder_constant(mr_builder *b, const mr_block *tensor, uint32_t *ret, mr_error *err);
 /* A value of the enclosing function, made visible in this one. */

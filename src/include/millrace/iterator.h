@@ -95,8 +95,10 @@ MR_API int mr_iterator_losses(mr_iterator *it, struct mr_losses *ret, mr_error *
 MR_API int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err);
 
 /*
- * How many errors of elements its ignore_errors have left out so far, in this process: those of a
- * part that workers run are theirs. A restored iterator counts on. Never waits.
+ * How many errors of elements its ignore_errors have left out so far. Those of a part that workers
+ * run are counted for the job, as far as messages have said: readers that share one see the same.
+ * Those of a production that jobs share are not counted (the worker's metrics have them). A restored
+ * iterator counts on. Never waits.
  */
 MR_API int mr_iterator_ignored_errors(mr_iterator *it, uint64_t *ret, mr_error *err);
 
