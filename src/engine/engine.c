@@ -17,7 +17,7 @@
 #include "engine/state.h"
 
 #define STATE_MAGIC UINT64_C(0x31544154534552) /* "RESTAT1" */
-#define STATE_FORMAT 1
+#define STATE_FORMAT 2
 
 #define FAST_NS (MR_NS_PER_MS / 2)
 #define SLOW_NS (MR_NS_PER_MS * 2)
