@@ -1,5 +1,7 @@
 mr_test(engine_harness_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_harness_test.c ${MR_TEST_DIR}/engine_grants.c
         ${MR_TEST_DIR}/engine_pipelines.c ${MR_TEST_DIR}/engine_pipelines_more.c ${MR_TEST_DIR}/engine_pipelines_saved.c ${MR_TEST_DIR}/engine_support.c LIBRARIES mr_engine)
+mr_test(engine_cancel_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_cancel_test.c ${MR_TEST_DIR}/engine_support.c
+        LIBRARIES mr_engine)
 mr_test(engine_draws_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_draws_test.c ${MR_TEST_DIR}/engine_pipelines.c
         ${MR_TEST_DIR}/engine_pipelines_more.c ${MR_TEST_DIR}/engine_pipelines_saved.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
