@@ -239,16 +239,6 @@ static int set_attrs(struct mr_fn_node *node, const struct mr_attr *attrs, size_
     return MR_OK;
 }
 
-static bool draws(const mr_function *fn)
-{
-    for (size_t i = 0; i < fn->nnodes; i++) {
-        if (fn->nodes[i]->random) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static int add_functions(struct mr_fn_node *node, mr_function *const *functions, size_t n,
                          mr_error *err)
 {
@@ -263,7 +253,7 @@ static int add_functions(struct mr_fn_node *node, mr_function *const *functions,
                                 MR_FUNCTION_DEPTH_MAX);
         }
         node->functions[node->nfunctions] = mr_function_ref(fn);
-        node->random = node->random || draws(fn);
+        node->random = node->random || mr_function_draws(fn);
     }
     return MR_OK;
 }

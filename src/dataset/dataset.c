@@ -278,6 +278,7 @@ static int place_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
     int rc = MR_OK;
 
     ds->external = ds->op->external;
+    ds->draws = ds->op->draws;
     ds->step = 1;
     ds->height = 1;
     for (size_t i = 0; i < ds->ninputs && rc == MR_OK; i++) {
@@ -285,6 +286,7 @@ static int place_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
 
         rc = join_scope(&ds->scope, in->scope, "an input", err);
         ds->external = ds->external || in->external;
+        ds->draws = ds->draws || in->draws;
         ds->step = in->step >= ds->step ? in->step + 1 : ds->step;
         ds->height = in->height >= ds->height ? in->height + 1 : ds->height;
         ds->depth = MR_MAX(in->depth, ds->depth);
@@ -294,6 +296,7 @@ static int place_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
 
         rc = join_scope(&ds->scope, fn->scope, "a function", err);
         ds->external = ds->external || (fn->dataset != NULL && fn->dataset->external);
+        ds->draws = ds->draws || mr_function_draws(fn);
         ds->height = fn->height >= ds->height ? fn->height + 1 : ds->height;
         ds->depth = MR_MAX(fn->depth, ds->depth);
     }

@@ -184,6 +184,16 @@ int mr_builder_finish_dataset(mr_builder *b, mr_dataset *ds, mr_function **ret, 
     return publish(&fn, ret, err);
 }
 
+bool mr_function_draws(const mr_function *fn)
+{
+    for (size_t i = 0; i < fn->nnodes; i++) {
+        if (fn->nodes[i]->random) {
+            return true;
+        }
+    }
+    return fn->dataset != NULL && fn->dataset->draws;
+}
+
 int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n, mr_function **ret,
                         mr_error *err)
 {

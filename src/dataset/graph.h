@@ -37,6 +37,7 @@ struct mr_dataset {
     int64_t cardinality;
     uint64_t scope; /* the builder whose values it (or an input) uses; 0: none */
     bool external;  /* its elements, or an input's, come from elsewhere: a service */
+    bool draws;     /* it, or an input, draws random numbers: those of an order, or in a function */
     /* 1 for a source, else 1 + the largest step of an input: how error messages count */
     uint32_t step;
     /* the same, datasets inside functions included; <= MR_GRAPH_HEIGHT_MAX, so recursion is
@@ -149,6 +150,9 @@ int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n
 /* The function x -> g(f(x)) of two functions over elements. Neither may return a dataset. */
 int mr_function_compose(const mr_function *f, const mr_function *g, mr_function **ret,
                         mr_error *err);
+
+/* Whether @fn draws random numbers, or the dataset does that it returns. */
+bool mr_function_draws(const mr_function *fn);
 
 /* The value numbers of the enclosing function that @ds needs (attributes and captures of its
  * functions, inputs included), ascending, without repeats. *@ret is freed with mr_free(). */

@@ -70,6 +70,7 @@ struct mr_operator {
     uint8_t min_more_functions;     /* behind that one; infer checks them: mr_infer_function() */
     uint8_t max_more_functions;
     enum mr_rate rate;
+    bool draws;                /* random numbers, besides those in functions */
     bool external;             /* its elements come from elsewhere (struct mr_external_opener) */
     const struct mr_arg *args; /* ends with a NULL name; NULL: takes none */
     /* Fill in spec and cardinality. Errors name the argument; the caller puts the operator in

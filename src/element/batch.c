@@ -187,7 +187,7 @@ int mr_block_batch(const mr_block *block, uint32_t per, const bool *joined, cons
                    mr_block **ret, mr_error *err)
 {
     size_t extra = 0;
-    mr_block *out;
+    MR_AUTO(mr_block_unref) mr_block *out = NULL;
     mr_buffer *arrays = NULL;
 
     MR_ASSERT(per > 0);
@@ -207,8 +207,9 @@ int mr_block_batch(const mr_block *block, uint32_t per, const bool *joined, cons
             mr_owner_of_arrays(out->owners[i], &out->columns[i], arrays);
         }
     }
+    MR_TRY(mr_places_group(out, block, per, err));
     mr_block_trace_groups(out, block, per);
-    *ret = mr_block_sealed(out);
+    *ret = mr_block_sealed(MR_TAKE(out));
     return MR_OK;
 }
 

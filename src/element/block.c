@@ -27,6 +27,7 @@ void mr_block_unref(const mr_block *block)
     }
     mr_origin_unref(b->origin);
     mr_trace_unref(b->trace);
+    mr_buffer_unref(b->places.owner);
     bool embedded = b->embedded;
     for (uint32_t i = embedded ? 1 : 0; i < b->nheld; i++) {
         mr_buffer_unref(b->held[i]);
@@ -147,6 +148,9 @@ void mr_block_discharge(const mr_block *block)
 {
     for (uint32_t i = 0; i < block->nheld; i++) {
         mr_buffer_discharge(block->held[i]);
+    }
+    if (block->places.owner != NULL) {
+        mr_buffer_discharge(block->places.owner);
     }
     mr_trace_discharge(block->trace);
 }

@@ -134,6 +134,7 @@ static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_er
     for (size_t k = 0; k < n; k++) {
         MR_TRY(mr_block_inherit(whole, blocks[k], err));
     }
+    MR_TRY(mr_places_concat(whole, blocks, n, err));
     mr_trace_concat(whole, blocks, n);
     *ret = mr_block_sealed(MR_TAKE(whole));
     return MR_OK;

@@ -83,7 +83,7 @@ int mr_block_gather(const mr_block *block, const uint32_t *rows, uint32_t n, mr_
     struct mr_column_layout few[8];
     MR_AUTO(mr_free) struct mr_column_layout *many = NULL;
     struct mr_column_layout *layout = few;
-    mr_block *out = NULL;
+    MR_AUTO(mr_block_unref) mr_block *out = NULL;
 
     for (uint32_t r = 0; r < n; r++) {
         MR_ASSERT(rows[r] < block->rows);
@@ -101,7 +101,8 @@ int mr_block_gather(const mr_block *block, const uint32_t *rows, uint32_t n, mr_
         gather_column(&out->columns[i], &block->columns[i], rows, n);
     }
     out->origin = mr_origin_ref(block->origin);
+    MR_TRY(mr_places_gather(out, block, rows, err));
     mr_trace_gather(out, block, rows);
-    *ret = mr_block_sealed(out);
+    *ret = mr_block_sealed(MR_TAKE(out));
     return MR_OK;
 }

@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "element/block.h"
+#include "element/places.h"
 #include "element/trace.h"
 
 #include <stdatomic.h>
@@ -42,6 +43,14 @@ void mr_buffer_set_charged(struct mr_buffer *b, mr_memory *memory, size_t bytes)
  * there are none, and @err says why. */
 void *mr_aligned_memory(size_t size, void **raw, mr_error *err);
 
+/* places.h */
+struct mr_block_places {
+    bool known;
+    uint64_t first;     /* of row r: first + (of != NULL ? of[r] : r) */
+    const uint64_t *of; /* NULL: they follow one another */
+    mr_buffer *owner;   /* what `of` lies in: one reference, or NULL */
+};
+
 struct mr_block {
     _Atomic uint32_t refs;
     uint32_t rows;
@@ -52,6 +61,7 @@ struct mr_block {
     mr_origin *origin; /* one reference, or NULL */
     mr_trace *trace;   /* one reference, or NULL: of row r, its record trace_first + r */
     uint32_t trace_first;
+    struct mr_block_places places;
     mr_buffer **held;
     mr_buffer *(*owners)[3]; /* of each column */
     mr_buffer own;           /* only if embedded */
@@ -108,6 +118,17 @@ int mr_trace_decode(const unsigned char *bytes, size_t size, uint32_t rows, mr_t
 void mr_trace_gather(mr_block *to, const mr_block *from, const uint32_t *rows);
 void mr_trace_concat(mr_block *to, const mr_block *const *blocks, size_t n);
 void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n);
+
+/* ---- their places (places.h) ---- */
+
+/* @to has the rows of @from from @first on, or what was made of each of them. */
+void mr_places_slice(mr_block *to, const mr_block *from, uint32_t first);
+/* @to, which has none, was made of these rows of @from, of @per rows of @from each, of all rows of
+ * @blocks in turn, or of their columns. */
+int mr_places_gather(mr_block *to, const mr_block *from, const uint32_t *rows, mr_error *err);
+int mr_places_group(mr_block *to, const mr_block *from, uint32_t per, mr_error *err);
+int mr_places_concat(mr_block *to, const mr_block *const *blocks, size_t n, mr_error *err);
+void mr_places_zip(mr_block *to, const mr_block *const *blocks, size_t n);
 
 /* Product of dims, or false if it does not fit or a dim is negative. */
 bool mr_dims_product(const int64_t *dims, uint32_t rank, uint64_t *ret);

@@ -344,6 +344,7 @@ int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const
     MR_TRY(mr_block_layout(1, layout, block->ncolumns, 0, &out, err));
     MR_TRY(pad_columns(block, padding, out, err));
     out->origin = mr_origin_ref(block->origin);
+    MR_TRY(mr_places_group(out, block, block->rows, err));
     mr_block_trace_groups(out, block, block->rows);
     *ret = mr_block_sealed(MR_TAKE(out));
     return MR_OK;

@@ -30,6 +30,7 @@ int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_blo
     part->origin = mr_origin_ref(block->origin);
     part->trace = mr_trace_ref(block->trace);
     part->trace_first = block->trace_first + first;
+    mr_places_slice(part, block, first);
     *ret = mr_block_sealed(part);
     return MR_OK;
 }
@@ -64,6 +65,7 @@ int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, 
     }
     part->origin = mr_origin_ref(block->origin);
     mr_block_trace_as(part, block);
+    mr_block_place_as(part, block);
     *ret = mr_block_sealed(part);
     return MR_OK;
 }
@@ -96,6 +98,7 @@ int mr_block_zip(const mr_block *const *blocks, size_t n, mr_block **ret, mr_err
     for (size_t i = 0; i < n; i++) {
         MR_TRY(mr_block_inherit(whole, blocks[i], err));
     }
+    mr_places_zip(whole, blocks, n);
     mr_trace_zip(whole, blocks, n);
     *ret = mr_block_sealed(MR_TAKE(whole));
     return MR_OK;

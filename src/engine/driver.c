@@ -55,7 +55,7 @@ static void *driver_main(void *arg)
 {
     struct mr_driver *d = driver_of(arg);
 
-    (void)mr_memory_enter(d->env->memory);
+    (void)mr_env_enter(d->env);
     mr_mutex_lock(&d->lock);
     while (d->state != STOPPING) {
         bool working = d->state == RUNNING && !mr_env_cancelled(d->env);

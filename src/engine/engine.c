@@ -17,7 +17,7 @@
 #include "engine/state.h"
 
 #define STATE_MAGIC UINT64_C(0x31544154534552) /* "RESTAT1" */
-#define STATE_FORMAT 1
+#define STATE_FORMAT 2
 
 #define FAST_NS (MR_NS_PER_MS / 2)
 #define SLOW_NS (MR_NS_PER_MS * 2)
@@ -66,9 +66,9 @@ int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engi
         if (opts->count_epochs) {
             it->env.epoch += atomic_fetch_add(&ds->opened, 1);
         }
-        mr_memory *before = mr_memory_enter(it->env.memory);
+        struct mr_env_work before = mr_env_enter(&it->env);
         rc = open_root(it, err);
-        (void)mr_memory_enter(before);
+        mr_env_leave(before);
     }
     if (rc != MR_OK) {
         mr_engine_close(it);
@@ -146,11 +146,11 @@ static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_bloc
 int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret,
                    mr_error *err)
 {
-    mr_memory *before = mr_memory_enter(it->env.memory);
+    struct mr_env_work before = mr_env_enter(&it->env);
     mr_error failure;
     int rc = pull(it, want, timeout_ms, ret, &failure);
 
-    (void)mr_memory_enter(before);
+    mr_env_leave(before);
     it->passed = rc < 0 && mr_op_element_failed(rc, &failure);
     if (rc < 0 && err != NULL) {
         *err = failure;
@@ -265,9 +265,9 @@ static int restore(mr_engine_iter *it, const void *state, size_t size, mr_error 
 
 int mr_engine_restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err)
 {
-    mr_memory *before = mr_memory_enter(it->env.memory);
+    struct mr_env_work before = mr_env_enter(&it->env);
     int rc = restore(it, state, size, err);
 
-    (void)mr_memory_enter(before);
+    mr_env_leave(before);
     return rc;
 }

@@ -87,7 +87,7 @@ int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engi
 /* MR_OK with 1..want.rows_max rows (the caller's reference), MR_END, or an error that names
  * operator and place. Never waits in order to fill a block. An error is given once; the rows before
  * it were delivered; reading on is allowed. @timeout_ms -1: wait. Otherwise MR_TIMEOUT when nothing
- * is ready by then (best effort: an operator that computes is not interrupted). */
+ * is ready by then (best effort: an operator that computes is interrupted by cancelling only). */
 int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret,
                    mr_error *err);
 /* The last pull ended with an error in the place of an element, which the next one does not meet

@@ -1,5 +1,6 @@
 #include "engine/env.h"
 
+#include "base/cancel.h"
 #include "base/limits.h"
 #include "base/rng.h"
 #include "dataset/graph.h"
@@ -95,6 +96,17 @@ void mr_env_destroy(struct mr_env *env)
     mr_free(env->providers);
     mr_memory_unref(env->memory);
     (void)pthread_mutex_destroy(&env->lock);
+}
+
+struct mr_env_work mr_env_enter(struct mr_env *env)
+{
+    return (struct mr_env_work){mr_memory_enter(env->memory), mr_cancel_enter(&env->cancelled)};
+}
+
+void mr_env_leave(struct mr_env_work before)
+{
+    (void)mr_memory_enter(before.memory);
+    (void)mr_cancel_enter(before.cancelled);
 }
 
 /* ---- cancel ---- */

@@ -78,6 +78,15 @@ int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engi
                 mr_error *err);
 void mr_env_destroy(struct mr_env *env); /* a half-made one is fine */
 
+/* What this thread does from now on is for @env: it is charged to its memory, and given up when it is
+ * cancelled. Returns what it was for before. */
+struct mr_env_work {
+    mr_memory *memory;
+    const atomic_bool *cancelled;
+};
+struct mr_env_work mr_env_enter(struct mr_env *env);
+void mr_env_leave(struct mr_env_work before);
+
 void mr_env_cancel(struct mr_env *env);
 bool mr_env_cancelled(const struct mr_env *env);
 int mr_env_canceled_error(mr_error *err);

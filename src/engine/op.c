@@ -21,9 +21,21 @@ struct mr_op_ctx mr_op_input_ctx(const struct mr_op_ctx *ctx, uint32_t i)
 
 /* ---- open and close ---- */
 
+/* Whether a function of @ds draws, for which its input's rows need places. */
+static bool draws_for_elements(const mr_dataset *ds)
+{
+    for (size_t i = 0; i < ds->nfunctions; i++) {
+        if (mr_function_draws(ds->functions[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int open_as(const struct mr_op_ctx *ctx, const mr_dataset *ds, const struct mr_operator *op,
                    struct mr_op_iter **ret, mr_error *err)
 {
+    struct mr_op_ctx own = *ctx;
     struct mr_op_iter *it;
 
     if (atomic_fetch_add(&ctx->env->open_nodes, 1) >= MR_GRAPH_NODES_MAX) {
@@ -48,7 +60,9 @@ static int open_as(const struct mr_op_ctx *ctx, const mr_dataset *ds, const stru
     it->stream = ctx->stream;
     it->part = ctx->part;
     it->partial = ctx->outermost && ctx->env->has_splits;
-    int rc = op->run->open(it, ctx, err);
+    it->places = ctx->places;
+    own.places = ctx->places || (it->partial && !ctx->inside_split && draws_for_elements(ds));
+    int rc = op->run->open(it, &own, err);
     if (rc == MR_EEXHAUSTED && err != NULL && (err->traits & MR_MEMORY_UNNAMED) != 0) {
         (void)mr_op_fail_at_open(it, rc, err);
     }
@@ -109,6 +123,9 @@ static int add_descent(const struct mr_op_iter *it, mr_block **block, mr_error *
     int rc = mr_block_add_origin(block, it->origin, err);
 
     rc = rc == MR_OK ? mr_block_trace_alike(block, &it->record, err) : rc;
+    rc = rc == MR_OK && it->numbers
+             ? mr_block_set_place(block, it->first_place + it->delivered, err)
+             : rc;
     if (rc != MR_OK) {
         mr_block_unref(*block);
     }
@@ -125,7 +142,7 @@ static int pull_any(struct mr_op_iter *it, const struct mr_pull *pull, mr_block 
         return give_deferred(it, err);
     }
     MR_TRY(it->op->run->pull(it, pull, ret, err));
-    if (it->origin != NULL || it->record.file != NULL) {
+    if (it->origin != NULL || it->record.file != NULL || it->numbers) {
         MR_TRY(add_descent(it, ret, err));
     }
     it->delivered += mr_block_rows(*ret);

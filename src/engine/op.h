@@ -23,6 +23,8 @@
  *  - Blocks carry what they descend from (element/origin.h). Who slices, joins and gathers blocks
  *    has nothing to do for it; who fills blocks by hand, or keeps rows apart from their block, adds
  *    the origins of the rows that went in, and holds them as long as it holds the rows.
+ *  - The same goes for places (element/places.h), which rows have where splits are read and random
+ *    numbers are drawn. Who makes several elements of one gives them places made of its place.
  *
  * Threads: an iterator is used by one thread at a time. Which thread that is may change (a
  * driver's, the consumer's).
@@ -31,6 +33,7 @@
 
 #include "base/rng.h"
 #include "dataset/operator.h"
+#include "element/places.h"
 #include "element/trace.h"
 #include "engine/engine.h"
 
@@ -68,6 +71,9 @@ struct mr_op_ctx {
     bool feeds_expansion; /* each element becomes a dataset further on: do not hoard */
     bool ahead;           /* below a stage that pulls ahead of its consumer */
     bool inside_split;    /* below the operator that takes the splits */
+    /* rows are to have places (element/places.h): splits are read, and something further on draws
+     * random numbers for them */
+    bool places;
 };
 
 #define MR_OP_MAGIC UINT32_C(0x6d726f70)
@@ -84,6 +90,10 @@ struct mr_op_iter {
     uint64_t stream;
     uint64_t part;
     bool partial; /* sees a part of the elements: the splits that this iterator was given */
+    bool places;  /* its rows are to have places */
+    /* they are numbered here, from `first_place` on: it is a dataset made of an element */
+    bool numbers;
+    uint64_t first_place;
     /* set by open: elements fail here that might have been several, or none, or elsewhere */
     bool uncounts;
     /* what all its elements descend from (those of a dataset made of an element); NULL: nothing */

@@ -1,5 +1,6 @@
 #include "engine/rows.h"
 
+#include "element/places.h"
 #include "element/row_image.h"
 #include "engine/state.h"
 
@@ -29,6 +30,7 @@ void mr_rows_free(struct mr_rows *s)
         mr_origin_unref(s->origins[i]);
     }
     mr_free(s->origins);
+    mr_free(s->places);
     mr_row_records_free(&s->records);
     mr_record_cursor_clear(&s->from);
     mr_free(s->single);
@@ -125,6 +127,15 @@ static int grow_origins(struct mr_rows *s, mr_error *err)
     MR_TRY(grow_array(s, (void **)&s->origins, &s->origins_cap, s->cap, sizeof(mr_origin *), err));
     memset(s->origins + had, 0, (s->cap - had) * sizeof(mr_origin *));
     return MR_OK;
+}
+
+/* Row @row of @block is to come to the end: whether all have places, and room for its own. */
+static int reserve_place(struct mr_rows *s, const mr_block *block, mr_error *err)
+{
+    s->placed = (s->placed || s->n == 0) && mr_block_placed(block);
+    return s->placed && s->places_cap < s->cap ? grow_array(s, (void **)&s->places, &s->places_cap,
+                                                            s->cap, sizeof s->places[0], err)
+                                               : MR_OK;
 }
 
 /* Where the row at the end comes from, if there is memory for it. */
@@ -236,11 +247,15 @@ int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
     if (tracked && s->origins_cap < s->cap) {
         MR_TRY(grow_origins(s, err));
     }
+    MR_TRY(reserve_place(s, block, err));
     MR_TRY(s->fixed > 0 ? pack(s, block, row, err)
            : image      ? keep_image(s, block, row, err)
                         : keep_block(s, block, row, err));
     if (tracked) {
         s->origins[s->n] = mr_origin_ref(mr_block_origin(block));
+    }
+    if (s->placed) {
+        s->places[s->n] = mr_block_place(block, row);
     }
     if (copied && mr_block_traced(block)) {
         keep_record(s, block, row);
@@ -267,6 +282,9 @@ static void close_gap(struct mr_rows *s, size_t i)
     }
     if (s->origins != NULL && s->n < s->origins_cap) {
         s->origins[s->n] = NULL;
+    }
+    if (s->placed) {
+        s->places[i] = s->places[s->n];
     }
     if (s->records.cap > 0) {
         mr_row_records_remove(&s->records, i, s->n);
@@ -298,6 +316,18 @@ static void put_record(const struct mr_rows *s, size_t i, struct mr_rows_out *ou
     }
 }
 
+static int put_place(const struct mr_rows *s, size_t i, struct mr_rows_out *out, uint32_t at,
+                     mr_error *err)
+{
+    if (out->places == NULL) {
+        out->places = mr_calloc(s->fixed > 0 ? out->cap : out->images_cap, sizeof *out->places);
+        MR_CHECK_ALLOC(out->places, err);
+    }
+    out->places[at] = s->places[i];
+    out->nplaces += out->nplaces == at;
+    return MR_OK;
+}
+
 /* What stands beside a row that is copied, which becomes number @at. */
 static int put_source(const struct mr_rows *s, size_t i, struct mr_rows_out *out, uint32_t at,
                       mr_error *err)
@@ -305,6 +335,7 @@ static int put_source(const struct mr_rows *s, size_t i, struct mr_rows_out *out
     if (s->origins != NULL) {
         MR_TRY(mr_origin_add(&out->origin, s->origins[i], err));
     }
+    MR_TRY(s->placed ? put_place(s, i, out, at, err) : MR_OK);
     if (s->records.cap > 0 || out->records != NULL) {
         put_record(s, i, out, at);
     }
@@ -330,6 +361,9 @@ static void put_packed(const struct mr_rows *s, size_t i, struct mr_rows_out *ou
 /* @block, of @n copied rows, comes from where they came from. */
 static int give_sources(struct mr_rows_out *out, mr_block **block, uint32_t n, mr_error *err)
 {
+    if (out->nplaces >= n) {
+        MR_TRY(mr_block_set_places(*block, out->places, err));
+    }
     if (out->records != NULL) {
         mr_block_trace_give(*block, out->records, n);
         out->records = NULL;
@@ -346,6 +380,7 @@ static void drop_images(struct mr_rows_out *out)
         mr_free(out->images[i]);
     }
     out->nimages = 0;
+    out->nplaces = 0;
     out->image_bytes = 0;
 }
 
@@ -389,6 +424,12 @@ static int grow_images(struct mr_rows_out *out, mr_error *err)
 
     MR_CHECK_ALLOC(images, err);
     out->images = images;
+    if (out->places != NULL) {
+        uint64_t *places = mr_reallocarray(out->places, cap, sizeof *places);
+
+        MR_CHECK_ALLOC(places, err);
+        out->places = places;
+    }
     if (out->records != NULL) {
         struct mr_record *records = mr_reallocarray(out->records, cap, sizeof *records);
 
@@ -463,6 +504,7 @@ static int take_packed(struct mr_rows_out *out, mr_block **ret, mr_error *err)
     mr_block_unref(out->block); /* What it descends from lives on in the slice alone. */
     out->block = NULL;
     out->n = 0;
+    out->nplaces = 0;
     return MR_OK;
 }
 
@@ -491,6 +533,7 @@ void mr_rows_out_free(struct mr_rows_out *out)
     mr_records_free(out->records, out->nimages > 0 ? out->nimages : out->n);
     drop_images(out);
     mr_free(out->images);
+    mr_free(out->places);
     mr_block_unref(out->block);
     mr_origin_unref(out->origin);
     mr_gather_free(&out->gather);

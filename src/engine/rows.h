@@ -3,7 +3,8 @@
  * so that one of them does not hold a whole block in memory; large ones are kept by reference. Rows
  * of one fixed size lie packed in one array, other small ones are images (element/row_image.h).
  * Beside what is copied stands where it comes from, if somebody wants to know (element/origin.h) or
- * there are records that it was read from (element/trace.h).
+ * there are records that it was read from (element/trace.h), and its place, if it has one
+ * (element/places.h).
  *
  * What is held is charged to the environment's budget. Threads: none.
  */
@@ -32,6 +33,9 @@ struct mr_rows {
     size_t places_cap;
     mr_origin **origins;   /* of what is copied: a reference for each row, or NULL: it has none */
     size_t origins_cap;    /* 0: no row had an origin so far */
+    uint64_t *places;      /* of what is copied, if `placed` */
+    size_t places_cap;
+    bool placed;                   /* all rows have places */
     struct mr_row_records records; /* of what is copied, if some row comes from one */
     struct mr_record_cursor from;  /* of the block that rows were last added of */
     struct mr_single_row *single;  /* if not fixed */
@@ -51,6 +55,8 @@ struct mr_rows_out {
     size_t image_bytes;
     mr_origin *origin;         /* of the copied rows that were put */
     struct mr_record *records; /* of the same; NULL: none has one */
+    uint64_t *places;          /* of the same: of the first `nplaces` */
+    uint32_t nplaces;
     struct mr_gather gather;
     uint32_t n;
     uint32_t cap;

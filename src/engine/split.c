@@ -5,7 +5,8 @@
  * on.
  *
  * Blocks leave with the origin of the range at hand, which is held until the range was read to its
- * end.
+ * end; and with the places of their rows, where somebody draws random numbers for them: their
+ * numbers in the whole dataset.
  */
 #include "engine/split.h"
 
@@ -19,6 +20,7 @@ struct split_iter {
     uint64_t repetition;
     uint64_t rows;     /* elements in a split */
     uint64_t left;     /* elements of the current range; UINT64_MAX: as many as there are */
+    uint64_t at;       /* number of the next one */
     mr_origin *origin; /* of the current range; NULL: there is none, or nobody wants to know */
     bool whole;
     bool ended;
@@ -44,6 +46,7 @@ static int split_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     mr_mutex_unlock(&ctx->env->lock);
     below.inside_split = true;
     below.part = 0; /* elements have the numbers that they have in the whole dataset */
+    below.places = false;
     return mr_op_open(&below, head->ds, &it->input, err);
 }
 
@@ -87,6 +90,7 @@ static int next_range(struct split_iter *it, mr_error *err)
         return rc;
     }
     it->origin = origin;
+    it->at = it->whole ? 0 : first;
     it->left = it->whole && range.count > 0 ? UINT64_MAX : count;
     if (it->left == 0) {
         end_range(it);
@@ -97,6 +101,7 @@ static int next_range(struct split_iter *it, mr_error *err)
 /* @rows elements of the current range are done with. */
 static void passed(struct split_iter *it, uint32_t rows)
 {
+    it->at += rows;
     it->left -= it->whole ? 0 : rows;
     if (it->left == 0) {
         end_range(it);
@@ -108,6 +113,9 @@ static int give(struct split_iter *it, mr_block **ret, mr_error *err)
 {
     int rc = mr_block_add_origin(ret, it->origin, err);
 
+    if (rc == MR_OK && it->head.places) {
+        rc = mr_block_set_place(ret, mr_mix64(it->head.path) + it->at, err);
+    }
     if (rc != MR_OK) {
         mr_block_unref(*ret); /* no memory: the pipeline fails, and with it the range */
         return mr_op_fail(&it->head, it->head.delivered, rc, err);
@@ -160,6 +168,7 @@ static int split_state(struct mr_op_iter *head, struct mr_state *s, mr_error *er
 
     MR_TRY(mr_state_u64(s, &it->repetition, err));
     MR_TRY(mr_state_u64(s, &it->left, err));
+    MR_TRY(mr_state_u64(s, &it->at, err));
     MR_TRY(mr_state_bool(s, &it->ended, err));
     if (s->restores) {
         mr_mutex_lock(&head->env->lock);

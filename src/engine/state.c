@@ -1,5 +1,7 @@
 #include "engine/state.h"
 
+#include "element/places.h"
+
 int mr_state_damaged(mr_error *err)
 {
     return mr_error_set(err, MR_EINVAL, "the iterator state is damaged, or of another version");
@@ -91,6 +93,56 @@ int mr_state_bytes(struct mr_state *s, const void **p, size_t *n, mr_error *err)
 
 /* ---- blocks ---- */
 
+enum { NO_PLACES = 0, RUN_OF_PLACES = 1, LIST_OF_PLACES = 2 };
+
+static int save_places(struct mr_state *s, const mr_block *block, mr_error *err)
+{
+    uint64_t first = 0;
+    const uint64_t *list = mr_block_places(block, &first);
+    uint64_t kind = !mr_block_placed(block) ? NO_PLACES
+                    : list == NULL          ? RUN_OF_PLACES
+                                            : LIST_OF_PLACES;
+
+    MR_TRY(mr_state_u64(s, &kind, err));
+    if (kind == RUN_OF_PLACES) {
+        return mr_state_u64(s, &first, err);
+    }
+    for (uint32_t r = 0; kind == LIST_OF_PLACES && r < mr_block_rows(block); r++) {
+        uint64_t place = mr_block_place(block, r);
+
+        MR_TRY(mr_state_u64(s, &place, err));
+    }
+    return MR_OK;
+}
+
+static int restore_list(struct mr_state *s, mr_block *block, mr_error *err)
+{
+    uint32_t n = mr_block_rows(block);
+
+    if (s->left / sizeof(uint64_t) < n) {
+        return mr_state_damaged(err);
+    }
+    MR_AUTO(mr_free) uint64_t *places = mr_calloc(n, sizeof *places);
+    MR_CHECK_ALLOC(places, err);
+    for (uint32_t r = 0; r < n; r++) {
+        MR_TRY(mr_state_u64(s, &places[r], err));
+    }
+    return mr_block_set_places(block, places, err);
+}
+
+static int restore_places(struct mr_state *s, mr_block **block, mr_error *err)
+{
+    uint64_t kind = 0;
+    uint64_t first = 0;
+
+    MR_TRY(mr_state_bounded(s, &kind, LIST_OF_PLACES, err));
+    if (kind == RUN_OF_PLACES) {
+        MR_TRY(mr_state_u64(s, &first, err));
+        return mr_block_set_place(block, first, err);
+    }
+    return kind == LIST_OF_PLACES ? restore_list(s, *block, err) : MR_OK;
+}
+
 static int save_block(struct mr_state *s, const mr_block *block, mr_error *err)
 {
     MR_AUTO(mr_buffer_unref) mr_buffer *encoded = NULL;
@@ -103,7 +155,8 @@ static int save_block(struct mr_state *s, const mr_block *block, mr_error *err)
         bytes = mr_buffer_data(encoded);
         size = mr_buffer_size(encoded);
     }
-    return mr_state_bytes(s, &bytes, &size, err);
+    MR_TRY(mr_state_bytes(s, &bytes, &size, err));
+    return block != NULL ? save_places(s, block, err) : MR_OK;
 }
 
 static int decode_block(const void *bytes, size_t size, const mr_spec *spec, mr_block **ret,
@@ -133,15 +186,18 @@ int mr_state_block(struct mr_state *s, mr_block **block, const mr_spec *spec, mr
 {
     const void *bytes = NULL;
     size_t size = 0;
-    mr_block *found = NULL;
+    MR_AUTO(mr_block_unref) mr_block *found = NULL;
 
     if (!s->restores) {
         return save_block(s, *block, err);
     }
     MR_TRY(mr_state_bytes(s, &bytes, &size, err));
-    MR_TRY(size > 0 ? decode_block(bytes, size, spec, &found, err) : MR_OK);
+    if (size > 0) {
+        MR_TRY(decode_block(bytes, size, spec, &found, err));
+        MR_TRY(restore_places(s, &found, err));
+    }
     mr_block_unref(*block);
-    *block = found;
+    *block = MR_TAKE(found);
     return MR_OK;
 }
 

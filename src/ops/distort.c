@@ -4,6 +4,7 @@
  * among those that the bounds allow, then a place; the whole image is the answer if no attempt
  * covers any object. The same distribution as TensorFlow's.
  */
+#include "base/cancel.h"
 #include "ops/attr.h"
 #include "ops/draws.h"
 #include "ops/rows.h"
@@ -241,6 +242,7 @@ static int fill_distorted(const struct mr_row *row, bool stateless, struct mr_re
         boxes.count = 4;
     }
     for (int64_t i = 0; !found && i < b.attempts; i++) {
+        MR_TRY(mr_cancel_check(err));
         found = draw_area(&b, &whole, &d, &area) && covers(&area, &boxes, &whole, b.covered);
     }
     put(found ? &area : &whole, &whole, out);

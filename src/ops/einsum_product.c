@@ -1,5 +1,6 @@
 #include "ops/einsum_product.h"
 
+#include "base/cancel.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/scratch.h"
@@ -51,7 +52,8 @@ struct routines {
     size_t width; /* of a value of a matrix */
     void (*add_run)(void *to, const void *from, int64_t stride, uint64_t n);
     void (*put_run)(void *to, int64_t stride, const void *from, uint64_t n);
-    void (*multiply)(const struct matrices *m, const void *left, const void *right, void *product);
+    int (*multiply)(const struct matrices *m, const void *left, const void *right, void *product,
+                    mr_error *err);
 };
 
 /* So many inner values and columns of the right matrix stay in the cache while all rows pass. */
@@ -94,15 +96,17 @@ struct routines {
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    static void multiply_##tag(const struct matrices *m, const void *left, const void *right,      \
-                               void *product)                                                      \
+    static int multiply_##tag(const struct matrices *m, const void *left, const void *right,       \
+                              void *product, mr_error *err)                                        \
     {                                                                                              \
         for (uint64_t j = 0; j < m->columns; j += BLOCK_COLUMNS) {                                 \
             for (uint64_t k = 0; k < m->inner; k += BLOCK_INNER) {                                 \
+                MR_TRY(mr_cancel_check(err));                                                      \
                 multiply_block_##tag(m, k, MR_MIN(k + BLOCK_INNER, m->inner), j,                   \
                                      MR_MIN(j + BLOCK_COLUMNS, m->columns), left, right, product); \
             }                                                                                      \
         }                                                                                          \
+        return MR_OK;                                                                              \
     }
 MR_EACH_FLOAT(PRODUCT, )
 PRODUCT(i32, MR_INT32, int32_t, uint32_t, int32_t, MR_INT_LOAD, MR_INT_STORE, )
@@ -204,9 +208,9 @@ static int alloc_buffers(struct buffers *b, size_t width, const uint64_t counts[
 
 /* One place of the batch, which is @at in the inputs and the result. The longer side of the product
  * becomes its columns, along which the inner loop runs. */
-static void run_place(const struct mr_product *p, const struct routines *r, size_t width,
-                      const unsigned char *const values[2], unsigned char *out, const int64_t at[3],
-                      struct buffers *b)
+static int run_place(const struct mr_product *p, const struct routines *r, size_t width,
+                     const unsigned char *const values[2], unsigned char *out, const int64_t at[3],
+                     struct buffers *b, mr_error *err)
 {
     int left = p->kept[0].count > p->kept[1].count ? 1 : 0;
     const struct mr_axes *rows = &p->kept[left];
@@ -224,8 +228,9 @@ static void run_place(const struct mr_product *p, const struct routines *r, size
         pack(r, &c, 1 - left, width, values[1 - left] + at[1 - left] * (int64_t)width,
              b->matrices[1]);
     }
-    r->multiply(&m, b->matrices[0], b->matrices[1], b->matrices[2]);
+    MR_TRY(r->multiply(&m, b->matrices[0], b->matrices[1], b->matrices[2], err));
     unpack(r, rows, columns, width, b->matrices[2], out + at[2] * (int64_t)width);
+    return MR_OK;
 }
 
 /* One input: its sums are the result. */
@@ -240,8 +245,9 @@ static void run_alone(const struct mr_product *p, const struct routines *r, size
     unpack(r, &none, &p->kept[0], width, b->matrices[2], out);
 }
 
-static void run_batch(const struct mr_product *p, const struct routines *r, size_t width,
-                      const unsigned char *const values[2], unsigned char *out, struct buffers *b)
+static int run_batch(const struct mr_product *p, const struct routines *r, size_t width,
+                     const unsigned char *const values[2], unsigned char *out, struct buffers *b,
+                     mr_error *err)
 {
     for (uint64_t i = 0; i < p->batch.count; i++) {
         int64_t at[3] = {0};
@@ -255,8 +261,9 @@ static void run_batch(const struct mr_product *p, const struct routines *r, size
             }
             rest /= (uint64_t)p->batch.sizes[d];
         }
-        run_place(p, r, width, values, out, at, b);
+        MR_TRY(run_place(p, r, width, values, out, at, b, err));
     }
+    return MR_OK;
 }
 
 int mr_product_run(const struct mr_product *p, unsigned dtype, const unsigned char *const values[2],
@@ -271,14 +278,15 @@ int mr_product_run(const struct mr_product *p, unsigned dtype, const unsigned ch
                           alone ? 0 : kept[1 - left].count * p->inner.count,
                           kept[0].count * kept[1].count};
     struct buffers b;
+    int rc = MR_OK;
 
     MR_ASSERT(r->width > 0);
     MR_TRY(alloc_buffers(&b, r->width, counts, err));
     if (alone) {
         run_alone(p, r, width, values[0], out, &b);
     } else {
-        run_batch(p, r, width, values, out, &b);
+        rc = run_batch(p, r, width, values, out, &b, err);
     }
     mr_scratch_free(&b.scratch);
-    return MR_OK;
+    return rc;
 }

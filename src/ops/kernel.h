@@ -28,13 +28,13 @@ struct mr_kernel_random {
     uint64_t seed; /* of the operator */
     uint64_t epoch;
     uint64_t split;
-    uint64_t index;          /* of the first row within its split */
-    const uint64_t *indices; /* of each row, where they do not follow each other; else NULL */
+    uint64_t index; /* of row r within its split: index + (indices != NULL ? indices[r] : r) */
+    const uint64_t *indices; /* NULL: the rows follow each other */
 };
 
 static inline uint64_t mr_kernel_random_index(const struct mr_kernel_random *random, uint32_t row)
 {
-    return random->indices != NULL ? random->indices[row] : random->index + row;
+    return random->index + (random->indices != NULL ? random->indices[row] : row);
 }
 
 /* A function that an operator is given: what it takes and returns, and how to run it. */

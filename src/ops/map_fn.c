@@ -220,6 +220,7 @@ static int run_parts(const struct mr_kernel_call *call, const struct parts *p, u
         MR_TRY(part_indices(call->random, p, first, count, &indices, err));
         random = *call->random;
         random.seed = mr_mix64(random.seed + 1);
+        random.index = 0;
         random.indices = mr_buffer_data(indices);
     }
     int rc = fn->run(fn->program, given, call->random != NULL ? &random : NULL, ret, &bad, err);

@@ -1,5 +1,6 @@
 /* string_ngrams: n strings that follow one another in a row of strings, joined; with what stands
  * before and behind the row, if that is wished. Rows are vectors by row splits. */
+#include "base/cancel.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 
@@ -138,6 +139,9 @@ static struct mr_string part(const struct ngrams *g, const struct mr_string *str
     return at < 0 ? g->left : at < length ? strings[at] : g->right;
 }
 
+/* A width may be large: between two looks at whether anybody waits for the ngram. */
+#define PARTS_AT_ONCE 4096
+
 static int put_ngram(const struct ngrams *g, const struct mr_string *strings, int64_t length,
                      int64_t width, int64_t first, struct mr_result *out, struct mr_string *ret,
                      mr_error *err)
@@ -146,6 +150,7 @@ static int put_ngram(const struct ngrams *g, const struct mr_string *strings, in
     size_t size = (size_t)(width - 1) * g->separator.size;
 
     for (int64_t k = first; k < first + width; k++) {
+        MR_TRY(k % PARTS_AT_ONCE == 0 ? mr_cancel_check(err) : MR_OK);
         if (__builtin_add_overflow(size, part(g, strings, length, padding, k).size, &size)) {
             return mr_error_nomem(err);
         }
@@ -179,6 +184,7 @@ static int put_row(const struct ngrams *g, const struct mr_string *strings, int6
         int64_t n = count_of(g, length, g->widths[w]);
 
         for (int64_t i = 0; i < n; i++) {
+            MR_TRY(mr_cancel_check(err));
             MR_TRY(put_ngram(g, strings, length, g->widths[w], i, out,
                              &mr_result_strings(out)[(*at)++], err));
         }

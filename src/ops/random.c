@@ -5,6 +5,7 @@
  *
  * Inputs: the shape, unless it is an attribute; the operands; the seed of a stateless one.
  */
+#include "base/cancel.h"
 #include "ops/attr.h"
 #include "ops/draws.h"
 #include "ops/loops.h"
@@ -356,6 +357,7 @@ static int categorical(struct mr_draws *d, const struct mr_row *row, struct mr_r
             total += weight > 0 ? weight : 0; /* no NaN */
         }
         for (uint64_t s = 0; s < samples; s++) {
+            MR_TRY(mr_cancel_check(err));
             mr_result_put_index(out, r * samples + s,
                                 one_class(d, logits, first, classes, most, total));
         }

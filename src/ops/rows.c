@@ -1,5 +1,6 @@
 #include "ops/rows.h"
 
+#include "base/cancel.h"
 #include "ops/attr.h"
 
 void mr_tensor_spec(const struct mr_tensor *t, struct mr_leaf_spec *ret)
@@ -166,6 +167,7 @@ static int alloc_each(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 {
     for (uint32_t r = 0; r < w->rows; r++) {
         *bad_row = r;
+        MR_TRY(mr_cancel_check(err));
         MR_TRY(infer_row(w, r, err));
         for (size_t o = 0; o < w->nout; o++) {
             size_t rank = (size_t)w->specs[o].rank;
@@ -190,6 +192,7 @@ static int fill_rows(struct rows_work *w, uint32_t *bad_row, mr_error *err)
     for (uint32_t r = 0; r < w->rows; r++) {
         load_row(w, r);
         *bad_row = r;
+        MR_TRY(mr_cancel_check(err));
         for (size_t o = 0; o < w->nout; o++) {
             struct mr_output *output = &w->results[o].output;
             struct mr_result result = {.dims = mr_output_dims(output, r),

@@ -110,6 +110,7 @@ static int run_branch(const struct mr_kernel_call *call, size_t branch, const mr
     if (call->random != NULL) {
         random = *call->random;
         random.seed = mr_mix64(random.seed + branch + 1);
+        random.index = 0;
         random.indices = indices;
         for (uint32_t r = 0; r < mr_block_rows(in); r++) {
             indices[r] = mr_kernel_random_index(call->random, list[r]);

@@ -17,6 +17,8 @@ ALLOWED = [
     r"mr_(grow|malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|memdup)|free",
     r"mr_(address|buf|error|map|share|shares)_.*|mr_assert_failed|mr_escape|mr_cut_front|mr_mix64|mr_hash(64|128)",
     r"mr_memory_(add|charge|current|refused|release)|mr_spare_(malloc|free)",
+    # So is being told to stop.
+    r"mr_cancel_check",
     r"millrace__.*|protobuf_c_.*",
     r"mem(chr|cmp|cpy|mem|move|set)|str(cmp|ncmp|chr|rchr|spn|cspn|casecmp|len|nlen|str|toul|toll)",
     r"qsort(_r)?|v?snprintf|__errno_location",

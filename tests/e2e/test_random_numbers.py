@@ -113,6 +113,22 @@ def test_numbers_depend_on_the_place_of_the_element_alone():
     assert drawn(batched) == alone
 
 
+def test_numbers_inside_of_functions_do_not_depend_on_calls_at_once():
+    def read(calls):
+        def some(i):
+            order = mr.Dataset.range(9).shuffle(9, reshuffle_each_iteration=False).take(3)
+            numbers = lambda k: (i, k, mr.random.uniform([], seed=7))
+            return order.map(numbers, num_parallel_calls=calls)
+
+        ds = mr.Dataset.range(20).interleave(some, cycle_length=4, num_parallel_calls=calls)
+        return [(int(i), int(k), float(u)) for i, k, u in ds]
+
+    alone = read(None)
+    assert len({u for _, _, u in alone}) == 60
+    assert len({tuple(k for j, k, _ in alone if j == i) for i in range(20)}) > 10
+    assert read(2) == alone and read(mr.AUTOTUNE) == alone
+
+
 def test_every_epoch_has_numbers_of_its_own():
     ds = mr.Dataset.range(50).map(lambda _: mr.random.uniform([], seed=7))
     twice = list(ds.repeat(2))

@@ -51,12 +51,66 @@ def test_random_numbers_on_workers(make_cluster):
     here = [(int(x), u.tolist()) for x, u in seeded]
     assert sorted(there) == sorted(here + here)
 
-    # Where elements have no number of their own, those of two workers are not alike.
     even = Dataset.range(200).filter(lambda x: x % 2 == 0)
     drawn = even.map(lambda x: (x, mr.random.uniform([], seed=5)))
     both = list(drawn.apply(cluster.distribute("distributed_epoch")))
     assert sorted(int(x) for x, _ in both) == list(range(0, 200, 2))
     assert len({float(u) for _, u in both}) == 100
+
+
+def some_of(n):
+    return Dataset.range(n).shuffle(9, reshuffle_each_iteration=False).take(3)
+
+
+def several_of_each(n, calls=None, buffer=1):
+    """(i, k, a number drawn for it): of every other i several k, some of them in a drawn order."""
+    in_order = lambda i: Dataset.range(i % 4).map(lambda k: (i, k))
+    drawn_order = lambda i, k: some_of(k * 5).map(lambda m: (i, m))
+    ds = Dataset.range(n).filter(lambda i: i % 2 == 1).flat_map(in_order)
+    ds = ds.interleave(drawn_order, cycle_length=3, num_parallel_calls=calls)
+    ds = ds.batch(1).unbatch().shuffle(buffer).prefetch(2)
+    return ds.map(
+        lambda i, k: (i, k, mr.random.uniform([], seed=3), mr.random.normal([2], seed=4)),
+        num_parallel_calls=calls,
+    )
+
+
+def elements(ds):
+    return sorted((int(i), int(k), float(u), *map(float, v)) for i, k, u, v in ds)
+
+
+def test_numbers_are_the_element_s_whichever_worker_makes_it(make_cluster):
+    one = make_cluster()
+    want = elements(several_of_each(400).apply(one.distribute("distributed_epoch")))
+    assert len({u for _, _, u, *_ in want}) == len(want) == 600
+    assert elements(several_of_each(400, 4, 50).apply(one.distribute("distributed_epoch"))) == want
+    three = make_cluster(workers=3)
+    for calls, buffer in ((None, 1), (3, 40)):
+        ds = several_of_each(400, calls, buffer).apply(three.distribute("distributed_epoch"))
+        assert elements(ds) == want
+        again = elements(ds)  # the next epoch has others
+        assert [x[:2] for x in again] == [x[:2] for x in want]
+        assert not {u for _, _, u, *_ in again} & {u for _, _, u, *_ in want}
+    twice = several_of_each(400).repeat(2)
+    both = elements(twice.apply(three.distribute("distributed_epoch")))
+    assert both == elements(twice.apply(one.distribute("distributed_epoch")))
+    assert len({u for _, _, u, *_ in both}) == 2 * len(want)
+
+
+def test_what_is_done_again_has_the_numbers_that_it_had(make_cluster):
+    one = make_cluster()
+    n = 4000
+    want = elements(several_of_each(n).apply(one.distribute("distributed_epoch")))
+    three = make_cluster(workers=3, worker_timeout_ms=3000, client_timeout_ms=3000)
+    how = three.distribute("distributed_epoch", guarantee="at_least_once")
+    got = []
+    with pytest.warns(mr.errors.DataLossWarning, match="handed out again"):
+        for element in several_of_each(n, 2, 30).apply(how):
+            got.append(element)
+            if len(got) == 100:
+                three.workers[1].kill()
+    assert len(got) >= len(want)
+    assert sorted(set(elements(got))) == want
 
 
 def test_windows_stay_on_their_side(cluster):

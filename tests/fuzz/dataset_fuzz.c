@@ -50,11 +50,40 @@ static void restore_changed(mr_dataset *ds, const struct mr_engine_options *opts
     state[at % body] ^= change;
 }
 
-static void read_some(mr_dataset *ds, const uint8_t *data, size_t size)
+#define PROVIDERS_MAX 4
+#define CALLS_MAX 50 /* an endless repeat would ask for ever */
+
+struct splits {
+    int64_t left[PROVIDERS_MAX]; /* below 0: endless */
+    uint64_t next[PROVIDERS_MAX];
+    int calls;
+};
+
+static int next_split(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret,
+                      mr_origin **origin, mr_error *err)
+{
+    struct splits *s = ctx;
+
+    if (s->calls++ >= CALLS_MAX) {
+        return mr_error_set(err, MR_EUNAVAIL, "enough");
+    }
+    if (repetition > 0 || s->left[provider] == 0) {
+        return MR_END;
+    }
+    s->left[provider]--;
+    *ret = (struct mr_range){.first = s->next[provider]++, .count = 1};
+    return MR_OK;
+}
+
+static void read_some(mr_dataset *ds, const uint8_t *data, size_t size,
+                      const struct mr_split_source *splits)
 {
     struct mr_external_opener opener = {.open = outside_open};
-    struct mr_engine_options opts = {
-        .seed = 1, .threads = 1, .memory_budget_bytes = 8u << 20, .external = &opener};
+    struct mr_engine_options opts = {.seed = 1,
+                                     .threads = 1,
+                                     .memory_budget_bytes = 8u << 20,
+                                     .external = &opener,
+                                     .splits = splits};
     mr_engine_iter *it = NULL;
     void *state = NULL;
     size_t state_size = 0;
@@ -81,6 +110,18 @@ static void read_some(mr_dataset *ds, const uint8_t *data, size_t size)
     mr_free(state);
 }
 
+/* As a worker does: what waits in a state has places then. */
+static void read_by_splits(mr_dataset *ds, const uint8_t *data, size_t size)
+{
+    struct splits s = {0};
+    struct mr_split_source source = {.ctx = &s, .next = next_split};
+    size_t n = 0;
+
+    if (mr_dataset_providers(ds, s.left, PROVIDERS_MAX, &n, NULL) == MR_OK) {
+        read_some(ds, data, size, &source);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     mr_dataset *ds = NULL;
@@ -100,7 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         }
     }
-    read_some(ds, data, size);
+    read_some(ds, data, size, NULL);
+    read_by_splits(ds, data, size);
     mr_free(bytes);
     mr_dataset_unref(again);
     mr_dataset_unref(ds);

@@ -1,5 +1,10 @@
 mr_test(engine_harness_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_harness_test.c ${MR_TEST_DIR}/engine_grants.c
         ${MR_TEST_DIR}/engine_pipelines.c ${MR_TEST_DIR}/engine_pipelines_more.c ${MR_TEST_DIR}/engine_pipelines_saved.c ${MR_TEST_DIR}/engine_support.c LIBRARIES mr_engine)
+mr_test(engine_cancel_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_cancel_test.c ${MR_TEST_DIR}/engine_support.c
+        LIBRARIES mr_engine)
+mr_test(engine_draws_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_draws_test.c ${MR_TEST_DIR}/engine_pipelines.c
+        ${MR_TEST_DIR}/engine_pipelines_more.c ${MR_TEST_DIR}/engine_pipelines_saved.c ${MR_TEST_DIR}/engine_support.c
+        LIBRARIES mr_engine)
 mr_test(engine_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_test.c ${MR_TEST_DIR}/engine_support.c LIBRARIES mr_engine)
 mr_test(engine_tfrecord_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_tfrecord_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
@@ -19,4 +24,5 @@ find_program(MR_PYTHON NAMES python3 HINTS /usr/bin)
 add_test(NAME operators_page_test COMMAND ${MR_PYTHON} ${CMAKE_SOURCE_DIR}/scripts/operators.py --check)
 set_tests_properties(operators_page_test PROPERTIES LABELS unit)
 mr_test_timeout(operators_page_test 30)
+target_compile_definitions(engine_draws_test PRIVATE MR_TABLES="${CMAKE_SOURCE_DIR}/tests/support/tables")
 target_compile_definitions(engine_harness_test PRIVATE MR_TABLES="${CMAKE_SOURCE_DIR}/tests/support/tables")

@@ -11,6 +11,7 @@ struct pipeline {
     /* elements of a later pass descend from nothing: an earlier one has accounted for them */
     bool kept;
     bool by_value; /* which elements are put together depends on their values */
+    bool company;  /* what an element is, or whether it comes, depends on those that come with it */
 };
 
 /* All of them; the caller frees the list. */

@@ -147,5 +147,7 @@ static void remove_saved(const char *directory)
 void saved_pipelines_teardown(void)
 {
     remove_saved(saved_path);
-    remove_saved(snapshot_path);
+    if (access(snapshot_path, F_OK) == 0) { /* some pipeline was read that takes it */
+        remove_saved(snapshot_path);
+    }
 }

@@ -4,9 +4,10 @@ int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_func
                   mr_program *program, mr_error *err)
 {
     a->program = program;
-    a->random = (struct mr_kernel_random){.seed = mr_mix64(it->env->seed ^ it->path),
-                                          .epoch = it->epoch,
-                                          .split = it->stream ^ it->part};
+    a->random = (struct mr_kernel_random){
+        .seed = mr_mix64(it->env->seed ^ it->path), .epoch = it->epoch, .split = it->stream};
+    a->part = it->part;
+    a->places = it->places;
     return mr_op_captures(it, fn, &a->captures, err);
 }
 
@@ -29,8 +30,18 @@ int mr_apply_run(const struct mr_apply *a, const mr_block *in, uint64_t index, m
 {
     struct mr_kernel_random random = a->random;
 
-    random.index = index;
-    return mr_program_run(a->program, in, a->captures, &random, ret, bad_row, err);
+    if (mr_block_placed(in)) {
+        random.indices = mr_block_places(in, &random.index);
+    } else {
+        random.split ^= a->part;
+        random.index = index;
+    }
+    int rc = mr_program_run(a->program, in, a->captures, &random, ret, bad_row, err);
+
+    if (a->places && *ret != NULL) {
+        mr_block_place_as(*ret, in);
+    }
+    return rc;
 }
 
 int mr_apply_put_back(struct mr_apply_input *in, mr_block **rows, mr_error *err)

@@ -8,6 +8,8 @@ struct mr_apply {
     const mr_program *program; /* lent by the environment */
     mr_block *captures;        /* NULL: none */
     struct mr_kernel_random random;
+    uint64_t part; /* draws of rows without places are this part's own */
+    bool places;   /* results have the places of their rows */
 };
 
 int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_function *fn,

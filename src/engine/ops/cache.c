@@ -195,6 +195,7 @@ static int as_kept(struct cache_iter *it, const mr_block *block, mr_block **ret,
         columns[i] = mr_block_owned_column(block, i);
     }
     MR_TRY(mr_block_from_columns(rows, columns, n, ret, err));
+    mr_block_place_as(*ret, block);
     size_t names = mr_block_trace_pack(*ret, block, mr_block_row_bytes(block, 0, rows));
 
     if (names > 0 && !mr_env_recharge(it->head.env, &it->names, it->names + names)) {
@@ -279,7 +280,8 @@ static int open_again(struct cache_iter *it, mr_error *err)
                             .epoch = head->epoch,
                             .stream = head->stream,
                             .part = head->part,
-                            .outermost = it->kept != NULL};
+                            .outermost = it->kept != NULL,
+                            .places = head->places};
 
     return mr_op_open(&ctx, head->ds->inputs[0], &it->input, err);
 }

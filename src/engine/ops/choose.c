@@ -326,6 +326,7 @@ const struct mr_operator mr_operator_sample = {
     .inputs = 1,
     .or_more_inputs = true,
     .rate = MR_RATE_ONE,
+    .draws = true,
     .args =
         MR_ARGS(MR_ARG("weights", MR_ATTR_BLOCK, MR_ARG_OPTIONAL),
                 MR_OPTIONAL_INT("seed", INT64_MIN, INT64_MAX),

@@ -38,10 +38,12 @@ static int open_inner(struct mr_expander *e, struct mr_bound *bound, uint64_t st
                          UINT64_C(0x66756e6374696f6e)), /* "function": apart from all inputs */
         .epoch = e->head->epoch,
         .stream = stream,
-        .part = e->head->part,
     };
 
-    return mr_op_open(&ctx, e->expansion->fn->dataset, ret, err);
+    MR_TRY(mr_op_open(&ctx, e->expansion->fn->dataset, ret, err));
+    (*ret)->numbers = e->head->places;
+    (*ret)->first_place = mr_mix64(stream);
+    return MR_OK;
 }
 
 /* The values that the dataset of this element needs. */
@@ -57,14 +59,13 @@ static int bind_row(struct mr_expander *e, const mr_block *row, struct mr_bound 
     return mr_bound_new(e->expansion, values, 0, ret, err);
 }
 
-/* Of the dataset alone, not of what stands above it: so its orders are the same in every pipeline
- * (mr_op_fixed_seed()). */
-static uint64_t stream_of(const struct mr_expander *e)
+/* Of the element alone, not of the dataset or of what stands above it: so its orders are the same in
+ * every pipeline (mr_op_fixed_seed()), and do not depend on how many calls are made at once. */
+static uint64_t stream_of(const struct mr_expander *e, const mr_block *row)
 {
-    uint64_t dataset;
+    uint64_t place = mr_block_placed(row) ? mr_block_place(row, 0) : e->index ^ e->head->part;
 
-    memcpy(&dataset, e->head->ds->fingerprint, sizeof dataset);
-    return mr_mix64(mr_mix64(e->head->stream ^ dataset) + 1 + e->index);
+    return mr_mix64(mr_mix64(e->head->stream) + 1 + place);
 }
 
 int mr_expander_expand(struct mr_expander *e, const mr_block *row, struct mr_op_iter **ret,
@@ -74,7 +75,7 @@ int mr_expander_expand(struct mr_expander *e, const mr_block *row, struct mr_op_
     int rc = bind_row(e, row, &bound, err);
 
     if (rc == MR_OK) {
-        rc = open_inner(e, bound, stream_of(e), ret, err);
+        rc = open_inner(e, bound, stream_of(e, row), ret, err);
     }
     if (rc == MR_OK) {
         /* Until it is closed, there may be more that descends from the row. */

@@ -236,6 +236,9 @@ struct writing {
     struct mr_buf bytes;
     mr_origin *origin;
     struct mr_record record;
+    bool begun;
+    bool placed;
+    uint64_t place; /* of the first */
 };
 
 static int write_rows(void *ctx, const mr_block *rows, mr_error *err)
@@ -243,6 +246,11 @@ static int write_rows(void *ctx, const mr_block *rows, mr_error *err)
     struct writing *w = ctx;
     int rc = mr_nested_append(&w->bytes, rows, err);
 
+    if (!w->begun) {
+        w->placed = mr_block_placed(rows);
+        w->place = w->placed ? mr_block_place(rows, 0) : 0;
+        w->begun = true;
+    }
     mr_record_add(&w->record, rows);
     return rc == MR_OK ? mr_origin_add(&w->origin, mr_block_origin(rows), err) : rc;
 }
@@ -265,7 +273,8 @@ static int group_row(const struct mr_group *g, mr_block **ret, mr_error *err)
     }
     if (rc == MR_OK) {
         mr_block_trace_rows(*ret, &w.record);
-        rc = mr_block_add_origin(ret, w.origin, err);
+        rc = w.placed ? mr_block_set_place(ret, w.place, err) : MR_OK;
+        rc = rc == MR_OK ? mr_block_add_origin(ret, w.origin, err) : rc;
         if (rc != MR_OK) {
             mr_block_unref(*ret);
         }

@@ -182,10 +182,10 @@ static void run_task(struct mr_pool_task *task)
     int64_t begin = mr_now_ns();
     uint32_t bad = 0;
     mr_block *out = NULL;
-    mr_memory *before = mr_memory_enter(m->driver.env->memory);
+    struct mr_env_work before = mr_env_enter(m->driver.env);
     uint32_t rows = 0;
     int rc = run_some(s, &rows, &out, &bad);
-    (void)mr_memory_enter(before);
+    mr_env_leave(before);
     int64_t ns = mr_now_ns() - begin;
 
     if (rc != MR_OK) {

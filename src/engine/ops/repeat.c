@@ -1,6 +1,6 @@
 /*
  * repeat: the input again and again. Each pass is an iterator of its own, opened with the ordinal
- * of the pass as epoch.
+ * of the pass as epoch. Where rows have places, those of each pass are others.
  *
  * An endless repeat of an input that gave nothing ends, or it would turn for ever. Not so when the
  * input is shared with others (splits, or a read from the service): a pass may be empty for us and
@@ -95,6 +95,18 @@ static int next_pass(struct repeat_iter *it, mr_error *err)
     return open_pass(it, err);
 }
 
+static int move_places(const struct repeat_iter *it, mr_block **block, mr_error *err)
+{
+    uint64_t more = it->pass > 0 ? mr_mix64(mr_mix64(it->pass) ^ it->head.path) : 0;
+    int rc = mr_block_move_places(block, more, err);
+
+    if (rc != MR_OK) {
+        mr_block_unref(*block);
+        return mr_op_fail(&it->head, it->head.delivered, rc, err);
+    }
+    return MR_OK;
+}
+
 static int repeat_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
                        mr_error *err)
 {
@@ -110,7 +122,7 @@ static int repeat_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
         int rc = mr_op_pull(it->head.input, pull, ret, err);
         it->gave = it->gave || rc == MR_OK;
         if (rc != MR_END) {
-            return rc;
+            return rc == MR_OK ? move_places(it, ret, err) : rc;
         }
         MR_TRY(next_pass(it, err));
         MR_TRY(mr_op_interrupted(head, pull, err));

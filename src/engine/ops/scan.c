@@ -141,6 +141,7 @@ static int step(struct scan_iter *it, const mr_block *rows, uint32_t row, mr_err
     MR_TRY(mr_apply_run(&it->apply, arguments, it->in.index + row, &results, &bad, err));
     MR_TRY(mr_block_select(results, it->columns, it->nstate, &state, err));
     mr_block_trace_as(state, it->state); /* nothing: a state comes from all elements so far */
+    mr_block_displace(state);
     MR_TRY(mr_block_select(results, it->columns + it->nstate, n - it->nstate, &out, err));
     MR_TRY(mr_gather_add(&it->out, out, 0, 1, err));
     mr_block_unref(it->state);

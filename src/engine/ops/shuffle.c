@@ -266,6 +266,7 @@ const struct mr_operator mr_operator_shuffle = {
     .name = "shuffle",
     .inputs = 1,
     .rate = MR_RATE_ONE,
+    .draws = true,
     .args = MR_ARGS(MR_INT("buffer_size", INT64_MIN, INT64_MAX),
                     MR_OPTIONAL_INT("seed", INT64_MIN, INT64_MAX),
                     MR_OPTIONAL_BOOL("reshuffle_each_iteration")),

@@ -81,7 +81,8 @@ static int unbatch_infer(struct mr_infer *in, mr_error *err)
     return mr_spec_new(leaves, n, mr_spec_structure(from), &in->spec, err);
 }
 
-/* The rows of the one of @in, which come from the records that it comes from. */
+/* The rows of the one of @in, which come from the records that it comes from, and have places made
+ * of its place. */
 static int cut(const mr_block *in, const uint32_t *counts, struct mr_gather *to, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *out = NULL;
@@ -93,6 +94,9 @@ static int cut(const mr_block *in, const uint32_t *counts, struct mr_gather *to,
     int rc = mr_block_trace_alike(&out, &record, err);
     mr_record_clear(&record);
     MR_TRY(rc);
+    if (mr_block_placed(in)) {
+        MR_TRY(mr_block_set_place(&out, mr_mix64(mr_block_place(in, 0)), err));
+    }
     return mr_block_rows(out) > 0 ? mr_gather_add(to, out, 0, mr_block_rows(out), err) : MR_OK;
 }
 

@@ -33,6 +33,8 @@ struct windows {
     uint32_t made;
     mr_origin *origin; /* of the elements in them */
     struct mr_record *records;
+    uint64_t *places; /* of the first elements */
+    bool placed;      /* they have some */
 };
 
 #define WINDOWS_MAX 1024u
@@ -236,7 +238,11 @@ static int put_rows(const struct window_iter *it, struct windows *w, const mr_bl
 static int put_window(const struct window_iter *it, struct windows *w, mr_error *err)
 {
     uint64_t reach = MR_MIN(it->rows.rows, it->span);
+    const struct mr_gather_part *front = &it->rows.parts[it->rows.head];
     struct mr_gather picked = {0};
+
+    w->placed = w->placed && mr_block_placed(front->block);
+    w->places[w->made] = w->placed ? mr_block_place(front->block, front->first) : 0;
     int rc = mr_gather_pick(&it->rows, it->stride, (reach - 1) / it->stride + 1, &picked, err);
 
     while (rc == MR_OK && picked.rows > 0) {
@@ -267,15 +273,18 @@ static int begin(struct window_iter *it, const struct mr_pull *pull, struct wind
                  mr_error *err)
 {
     *w = (struct windows){.columns = (uint32_t)mr_spec_leaves(it->head.ds->spec),
-                          .cap = pull->rows < WINDOWS_MAX ? pull->rows : WINDOWS_MAX};
+                          .cap = pull->rows < WINDOWS_MAX ? pull->rows : WINDOWS_MAX,
+                          .placed = it->head.places};
     w->heaps = mr_calloc(w->columns, sizeof *w->heaps);
     w->offsets = mr_calloc((size_t)w->columns * (w->cap + 1), sizeof *w->offsets);
     w->records = mr_calloc(w->cap, sizeof *w->records);
+    w->places = mr_calloc(w->cap, sizeof *w->places);
     for (uint32_t c = 0; w->heaps != NULL && c < w->columns; c++) {
         w->heaps[c].memory = it->head.env->memory;
     }
-    return w->heaps != NULL && w->offsets != NULL && w->records != NULL ? MR_OK
-                                                                        : mr_error_nomem(err);
+    bool made = w->heaps != NULL && w->offsets != NULL && w->records != NULL && w->places != NULL;
+
+    return made ? MR_OK : mr_error_nomem(err);
 }
 
 static int finish(const struct windows *w, mr_block **ret, mr_error *err)
@@ -291,7 +300,8 @@ static int finish(const struct windows *w, mr_block **ret, mr_error *err)
     }
     MR_TRY(mr_block_new(w->made, columns, w->columns, ret, err));
     mr_block_trace_rows(*ret, w->records);
-    int rc = mr_block_add_origin(ret, w->origin, err);
+    int rc = w->placed ? mr_block_set_places(*ret, w->places, err) : MR_OK;
+    rc = rc == MR_OK ? mr_block_add_origin(ret, w->origin, err) : rc;
     if (rc != MR_OK) {
         mr_block_unref(*ret);
     }
@@ -309,6 +319,7 @@ static void windows_free(struct windows *w)
     mr_free(w->heaps);
     mr_free(w->offsets);
     mr_free(w->records);
+    mr_free(w->places);
     mr_origin_unref(w->origin);
 }
 

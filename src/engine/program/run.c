@@ -1,6 +1,7 @@
 /* Running a plan on a block. When row k fails, everything is run again on the rows before it:
  * failures are rare, and each such round ends at an earlier row and a later operator, so there are
  * few. */
+#include "base/cancel.h"
 #include "dataset/location.h"
 #include "element/trace.h"
 #include "engine/program/plan.h"
@@ -81,7 +82,10 @@ static int run_rowwise(const struct mr_plan_op *op, const struct mr_kernel_call 
             one[i] = (struct mr_kernel_in){&columns[i], false};
         }
         *bad_row = r;
-        rc = call->kernel->eval(&one_call, 1, one, op->nin, results, op->nout, &bad_one, err);
+        rc = mr_cancel_check(err);
+        rc = rc != MR_OK
+                 ? rc
+                 : call->kernel->eval(&one_call, 1, one, op->nin, results, op->nout, &bad_one, err);
         if (rc == MR_OK) {
             rc = mr_block_from_columns(1, results, (uint32_t)op->nout, &done[r], err);
             for (size_t i = 0; i < op->nout; i++) {
@@ -248,7 +252,8 @@ static int run_rows(const struct mr_program *p, const mr_block *in, const mr_blo
     for (uint32_t i = 0; rc == MR_OK && i < p->nsteps; i++) {
         const struct mr_step *step = &p->steps[i];
 
-        rc = run_step(p, step, rows, columns, random, bad_row, err);
+        rc = mr_cancel_check(err);
+        rc = rc == MR_OK ? run_step(p, step, rows, columns, random, bad_row, err) : rc;
         for (uint32_t k = 0; k < step->ndead; k++) {
             mr_column_release(&columns[step->dead[k]]);
         }
