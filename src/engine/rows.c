@@ -30,7 +30,7 @@ void mr_rows_free(struct mr_rows *s)
         mr_origin_unref(s->origins[i]);
     }
     mr_free(s->origins);
-    mr_free(s->places);
+    mr_free(s->row_places);
     mr_row_records_free(&s->records);
     mr_record_cursor_clear(&s->from);
     mr_free(s->single);
@@ -133,9 +133,10 @@ static int grow_origins(struct mr_rows *s, mr_error *err)
 static int reserve_place(struct mr_rows *s, const mr_block *block, mr_error *err)
 {
     s->placed = (s->placed || s->n == 0) && mr_block_placed(block);
-    return s->placed && s->places_cap < s->cap ? grow_array(s, (void **)&s->places, &s->places_cap,
-                                                            s->cap, sizeof s->places[0], err)
-                                               : MR_OK;
+    return s->placed && s->row_places_cap < s->cap
+               ? grow_array(s, (void **)&s->row_places, &s->row_places_cap, s->cap,
+                            sizeof s->row_places[0], err)
+               : MR_OK;
 }
 
 /* Where the row at the end comes from, if there is memory for it. */
@@ -255,7 +256,7 @@ int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
         s->origins[s->n] = mr_origin_ref(mr_block_origin(block));
     }
     if (s->placed) {
-        s->places[s->n] = mr_block_place(block, row);
+        s->row_places[s->n] = mr_block_place(block, row);
     }
     if (copied && mr_block_traced(block)) {
         keep_record(s, block, row);
@@ -284,7 +285,7 @@ static void close_gap(struct mr_rows *s, size_t i)
         s->origins[s->n] = NULL;
     }
     if (s->placed) {
-        s->places[i] = s->places[s->n];
+        s->row_places[i] = s->row_places[s->n];
     }
     if (s->records.cap > 0) {
         mr_row_records_remove(&s->records, i, s->n);
@@ -323,7 +324,7 @@ static int put_place(const struct mr_rows *s, size_t i, struct mr_rows_out *out,
         out->places = mr_calloc(s->fixed > 0 ? out->cap : out->images_cap, sizeof *out->places);
         MR_CHECK_ALLOC(out->places, err);
     }
-    out->places[at] = s->places[i];
+    out->places[at] = s->row_places[i];
     out->nplaces += out->nplaces == at;
     return MR_OK;
 }

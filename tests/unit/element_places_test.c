@@ -79,11 +79,11 @@ static void several_have_that_of_the_first(void **state)
     mr_block *a = placed(6, 7);
     mr_block *out = NULL;
 
-    assert_int_equal(mr_block_batch(a, 3, NULL, &out, NULL), MR_OK);
+    assert_int_equal(mr_block_batch(a, 3, NULL, NULL, &out, NULL), MR_OK);
     EXPECT(out, 7, 10);
-    assert_int_equal(mr_block_batch(a, 6, NULL, &out, NULL), MR_OK);
+    assert_int_equal(mr_block_batch(a, 6, NULL, NULL, &out, NULL), MR_OK);
     EXPECT(out, 7);
-    assert_int_equal(mr_block_pad(a, &leaf, NULL, SIZE_MAX, &out, NULL), MR_OK);
+    assert_int_equal(mr_block_pad(a, &leaf, NULL, SIZE_MAX, NULL, &out, NULL), MR_OK);
     EXPECT(out, 7);
     mr_block_unref(a);
 }
@@ -139,7 +139,7 @@ static int gather_two(mr_block *a, mr_error *err)
 
     MR_TRY(mr_block_gather(a, (const uint32_t[]){3, 1, 0, 2}, 4, &list, err));
     MR_TRY(mr_block_concat((const mr_block *[]){list, a}, 2, &joined, err));
-    MR_TRY(mr_block_batch(joined, 2, NULL, &batched, err));
+    MR_TRY(mr_block_batch(joined, 2, NULL, NULL, &batched, err));
     return MR_OK;
 }
 
