@@ -30,12 +30,12 @@ void mr_rows_free(struct mr_rows *s)
         mr_origin_unref(s->origins[i]);
     }
     mr_free(s->origins);
-    mr_free(s->row_places);
+    mr_free(s->places);
     mr_row_records_free(&s->records);
     mr_record_cursor_clear(&s->from);
     mr_free(s->single);
     mr_free(s->packed);
-    mr_free(s->places);
+    mr_free(s->slots);
     if (s->env != NULL) {
         mr_env_release(s->env, s->charged);
         (void)mr_env_recharge_array(s->env, &s->arrays, 0);
@@ -103,20 +103,20 @@ static int grow(struct mr_rows *s, mr_error *err)
     if (s->fixed == 0) {
         return grow_array(s, (void **)&s->single, &s->cap, cap, sizeof s->single[0], err);
     }
-    size_t had = s->places_cap;
+    size_t had = s->slots_cap;
     if (had < cap) {
-        MR_TRY(grow_array(s, (void **)&s->places, &s->places_cap, cap, sizeof s->places[0], err));
+        MR_TRY(grow_array(s, (void **)&s->slots, &s->slots_cap, cap, sizeof s->slots[0], err));
         for (size_t i = had; i < cap; i++) {
-            s->places[i] = (uint32_t)i;
+            s->slots[i] = (uint32_t)i;
         }
     }
     return grow_array(s, (void **)&s->packed, &s->cap, cap, s->fixed, err);
 }
 
 /* Where the bytes of row @i are, if fixed; of the row to come for @i = n. */
-static unsigned char *place_of(const struct mr_rows *s, size_t i)
+static unsigned char *slot_of(const struct mr_rows *s, size_t i)
 {
-    return s->packed + s->places[i] * s->fixed;
+    return s->packed + s->slots[i] * s->fixed;
 }
 
 /* Room for the origins of as many rows as there is room for. */
@@ -133,10 +133,9 @@ static int grow_origins(struct mr_rows *s, mr_error *err)
 static int reserve_place(struct mr_rows *s, const mr_block *block, mr_error *err)
 {
     s->placed = (s->placed || s->n == 0) && mr_block_placed(block);
-    return s->placed && s->row_places_cap < s->cap
-               ? grow_array(s, (void **)&s->row_places, &s->row_places_cap, s->cap,
-                            sizeof s->row_places[0], err)
-               : MR_OK;
+    return s->placed && s->places_cap < s->cap ? grow_array(s, (void **)&s->places, &s->places_cap,
+                                                            s->cap, sizeof s->places[0], err)
+                                               : MR_OK;
 }
 
 /* Where the row at the end comes from, if there is memory for it. */
@@ -174,7 +173,7 @@ static size_t leaf_bytes(const struct mr_leaf_spec *leaf)
 
 static int pack(struct mr_rows *s, const mr_block *block, uint32_t row, mr_error *err)
 {
-    unsigned char *to = place_of(s, s->n);
+    unsigned char *to = slot_of(s, s->n);
     uint32_t n = mr_block_column_count(block);
 
     for (uint32_t i = 0; i < n; i++) {
@@ -256,7 +255,7 @@ int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
         s->origins[s->n] = mr_origin_ref(mr_block_origin(block));
     }
     if (s->placed) {
-        s->row_places[s->n] = mr_block_place(block, row);
+        s->places[s->n] = mr_block_place(block, row);
     }
     if (copied && mr_block_traced(block)) {
         keep_record(s, block, row);
@@ -272,10 +271,10 @@ static void close_gap(struct mr_rows *s, size_t i)
     if (s->fixed == 0) {
         s->single[i] = s->single[s->n];
     } else {
-        uint32_t left = s->places[i]; /* free, and still in the core's cache: the next row's */
+        uint32_t left = s->slots[i]; /* free, and still in the core's cache: the next row's */
 
-        s->places[i] = s->places[s->n];
-        s->places[s->n] = left;
+        s->slots[i] = s->slots[s->n];
+        s->slots[s->n] = left;
     }
     if (s->origins != NULL && i < s->origins_cap) {
         mr_origin_unref(s->origins[i]);
@@ -285,7 +284,7 @@ static void close_gap(struct mr_rows *s, size_t i)
         s->origins[s->n] = NULL;
     }
     if (s->placed) {
-        s->row_places[i] = s->row_places[s->n];
+        s->places[i] = s->places[s->n];
     }
     if (s->records.cap > 0) {
         mr_row_records_remove(&s->records, i, s->n);
@@ -324,7 +323,7 @@ static int put_place(const struct mr_rows *s, size_t i, struct mr_rows_out *out,
         out->places = mr_calloc(s->fixed > 0 ? out->cap : out->images_cap, sizeof *out->places);
         MR_CHECK_ALLOC(out->places, err);
     }
-    out->places[at] = s->row_places[i];
+    out->places[at] = s->places[i];
     out->nplaces += out->nplaces == at;
     return MR_OK;
 }
@@ -345,7 +344,7 @@ static int put_source(const struct mr_rows *s, size_t i, struct mr_rows_out *out
 
 static void put_packed(const struct mr_rows *s, size_t i, struct mr_rows_out *out)
 {
-    const unsigned char *from = place_of(s, i);
+    const unsigned char *from = slot_of(s, i);
     size_t n = mr_spec_leaves(s->spec);
 
     for (size_t c = 0; c < n; c++) {
@@ -469,7 +468,7 @@ static int put_row(const struct mr_rows *s, size_t i, struct mr_rows_out *out, m
 
 void mr_rows_prefetch(const struct mr_rows *s, size_t i)
 {
-    const unsigned char *row = s->fixed > 0 ? place_of(s, i) : s->single[i].image;
+    const unsigned char *row = s->fixed > 0 ? slot_of(s, i) : s->single[i].image;
     size_t bytes = row == NULL ? 0 : s->fixed > 0 ? s->fixed : PREFETCH_BYTES;
 
     for (size_t at = 0; at < MR_MIN(bytes, PREFETCH_BYTES); at += CACHE_LINE) {

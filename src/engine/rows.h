@@ -28,13 +28,13 @@ struct mr_rows {
     const mr_spec *spec;
     size_t fixed;          /* bytes of every row, if that is known and small; else 0 */
     bool images;           /* else: small rows are images */
-    unsigned char *packed; /* if fixed: `cap` places */
-    uint32_t *places;      /* of row i, and behind the last row those that are free */
+    unsigned char *packed; /* if fixed: `cap` slots */
+    uint32_t *slots;       /* of row i, and behind the last row those that are free */
+    size_t slots_cap;
+    mr_origin **origins; /* of what is copied: a reference for each row, or NULL: it has none */
+    size_t origins_cap;  /* 0: no row had an origin so far */
+    uint64_t *places;    /* element/places.h, of what is copied, if `placed` */
     size_t places_cap;
-    mr_origin **origins;  /* of what is copied: a reference for each row, or NULL: it has none */
-    size_t origins_cap;   /* 0: no row had an origin so far */
-    uint64_t *row_places; /* element/places.h, of what is copied, if `placed` */
-    size_t row_places_cap;
     bool placed;                   /* all rows have places */
     struct mr_row_records records; /* of what is copied, if some row comes from one */
     struct mr_record_cursor from;  /* of the block that rows were last added of */
