@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._data.structure import is_composite
+from .._data.structure import is_composite, is_ragged
 from .._graph.attrs import AttrTable
 from .._graph.tensor import apply1, convert_to_tensor
 from ..dtypes import as_dtype
 from .arrays import reshape, shape, where
 from .constants import range as _range, zeros_like
 from .elementwise import greater, less, logical_and
-from .ragged.rows import is_ragged, positions
+from .ragged.rows import positions
 from .ragged.tensor import RaggedTensor
 from .selection import boolean_mask, repeat
 from .text import as_string, regex_replace, string_join
