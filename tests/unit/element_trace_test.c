@@ -443,10 +443,10 @@ static void whole_files_have_no_number(void **state)
     mr_block_trace_give(block, records, 4);
     expect_record(block, 1, "file 'a'");
     expect_records_travel(block);
-    assert_int_equal(mr_block_batch(block, 2, NULL, &groups, NULL), MR_OK);
+    assert_int_equal(mr_block_batch(block, 2, NULL, NULL, &groups, NULL), MR_OK);
     expect_record(groups, 1, "file 'b'");
     mr_block_unref(groups);
-    assert_int_equal(mr_block_batch(block, 4, NULL, &groups, NULL), MR_OK);
+    assert_int_equal(mr_block_batch(block, 4, NULL, NULL, &groups, NULL), MR_OK);
     expect_record(groups, 0, "file 'a', and 2 more");
     mr_block_unref(groups);
     mr_block_unref(block);

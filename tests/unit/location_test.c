@@ -153,7 +153,8 @@ static void a_long_path_of_a_file_loses_its_front(void **state)
     struct lines l = read_all(ds, &options);
 
     assert_int_equal(l.n, 2);
-    static const char front[] = "!-3 apply_to_all (step 2, project/train.py:41), element 1 (file '...";
+    static const char front[] =
+        "!-3 apply_to_all (step 2, project/train.py:41), element 1 (file '...";
     static const char end[] = "/part-00017-of-01024.txt', record 1, offset 2): // "
                               "(project/train.py:38): integer division by zero";
     assert_memory_equal(l.text[1], front, sizeof front - 1);
