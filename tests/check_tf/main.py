@@ -3,6 +3,9 @@ Compare this package with TensorFlow: every name that is marked `same` with gene
 random pipelines. `make check-tf` runs it; README.md says how to read what it prints.
 
     main.py [--calls 20] [--pipelines 300] [--seed 1] [--jobs 2] [--names math.pow ...] [--first 0]
+            [--journal FILE]
+
+With a journal a run can be stopped at any time: the same command goes on where it was.
 """
 
 from __future__ import annotations
@@ -13,27 +16,33 @@ import json
 import os
 import pathlib
 import queue
+import select
 import subprocess
 import sys
+import tempfile
 import threading
-from typing import Any
+from typing import IO, Any, Iterator
 
 import names
 from explained import rows_that_are_missing
+from journal import Journal
 
 HERE = pathlib.Path(__file__).parent
 NAMES_A_PART = 15
-PIPELINES_A_PART = 500  # TensorFlow keeps every function that it has traced: a process has an end
+PIPELINES_A_PART = (
+    2000  # what TensorFlow keeps of functions that it has traced grows: a process has an end
+)
 SILENCE_S = 300  # after that many seconds in one piece a process is stuck
 
 
 class Work:
     """Parts that wait for a process, and what the processes have said."""
 
-    def __init__(self, verbose: bool) -> None:
+    def __init__(self, verbose: bool, journal: Journal) -> None:
         self.parts: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.counts: collections.Counter[str] = collections.Counter()
         self._verbose = verbose
+        self._journal = journal
         self._lock = threading.Lock()
 
     def run(self) -> None:
@@ -46,49 +55,75 @@ class Work:
             self._run_part(part)
 
     def _run_part(self, part: dict[str, Any]) -> None:
-        process = subprocess.Popen(
-            [sys.executable, str(HERE / "part.py"), json.dumps(part)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **{v: "1" for v in _ONE_THREAD}},
-        )
-        errors: list[str] = []
-        reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))
-        reader.start()
-        begun, done = None, False
-        for line in process.stdout:
-            heard = json.loads(line)
-            begun = heard.get("begin", begun)
-            done = done or "done" in heard
-            with self._lock:
-                self._hear(heard)
-        process.wait()
-        reader.join()
-        if not done:
-            with self._lock:
-                self._died(part, begun, process.returncode, errors[0])
+        with tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(
+                [sys.executable, str(HERE / "part.py"), json.dumps(part)],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **{v: "1" for v in _ONE_THREAD}},
+            )
+            begun, ended = None, False
+            for line in _lines(process):
+                heard = json.loads(line)
+                begun = heard.get("begin", begun)
+                ended = ended or "end" in heard
+                with self._lock:
+                    self._hear(part, heard)
+            process.wait()
+            if not ended:
+                with self._lock:
+                    self._died(part, begun, process.returncode, _tail(errors))
 
-    def _hear(self, heard: dict[str, Any]) -> None:
-        self.counts.update(heard.get("done", {}))
+    def _hear(self, part: dict[str, Any], heard: dict[str, Any]) -> None:
+        if "done" in heard:
+            self._count(part, heard["done"], heard)
         if "difference" in heard and (heard["row"] is None or self._verbose):
             _print(heard)
 
+    def _count(self, part: dict[str, Any], counts: dict[str, int], where: dict[str, Any]) -> None:
+        self.counts.update(counts)
+        if part["kind"] == "pipelines":
+            self._journal.add(part["seed"], where["first"], where["count"], counts)
+
     def _died(self, part: dict[str, Any], begun: Any, code: int, errors: str) -> None:
         """Count that as a difference, and go on behind the piece in which it happened."""
-        print(f"DIED in {begun} of {part} (code {code}):\n{errors[-2000:]}", flush=True)
-        self.counts["differences"] += 1
-        if begun is None:
+        print(f"DIED in {begun} of {part} (code {code}):\n{errors}", flush=True)
+        if begun is None:  # it did not even begin, and would not again
+            self.counts["differences"] += 1
             return
         if part["kind"] == "calls":
+            self.counts["differences"] += 1
             rest = part["names"][part["names"].index(begun) + 1 :]
             again = {**part, "names": rest}
             left = len(rest)
         else:
+            # What the family had counted went with the process: its pipelines before this one run again.
+            for first, count in self._journal.missing(part["seed"], part["first"], begun):
+                self.parts.put({**part, "first": first, "count": count})
+            self._count(part, {"pipelines": 1, "differences": 1}, {"first": begun, "count": 1})
             left = part["first"] + part["count"] - begun - 1
             again = {**part, "first": begun + 1, "count": left}
         if left > 0:
             self.parts.put(again)
+
+
+def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    """The lines that @process prints; one that is silent for too long is killed."""
+    rest = b""
+    while True:
+        if not select.select([process.stdout], [], [], SILENCE_S)[0]:
+            process.kill()
+            return
+        data = os.read(process.stdout.fileno(), 65536)
+        if not data:
+            return
+        *whole, rest = (rest + data).split(b"\n")
+        yield from whole
+
+
+def _tail(file: IO[bytes]) -> str:
+    file.seek(max(0, file.seek(0, os.SEEK_END) - 2000))
+    return file.read().decode(errors="replace")
 
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
@@ -115,6 +150,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", default="1")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--names", nargs="*", help="only these names")
+    parser.add_argument("--journal", help="a file that says which pipelines have run")
     parser.add_argument("--verbose", action="store_true", help="what is explained, too")
     return parser.parse_args()
 
@@ -137,14 +173,19 @@ def main() -> int:
     covered = _covered()
     uncovered = [n for n, kind in names.entries().items() if kind == "same" and n not in covered]
     wanted = [n for n in covered if arguments.names is None or n in arguments.names]
-    work = Work(arguments.verbose)
+    journal = Journal(arguments.journal)
+    work = Work(arguments.verbose, journal)
+    work.counts.update(journal.counts(arguments.seed, arguments.first, arguments.pipelines))
     for i in range(0, len(wanted) if arguments.calls else 0, NAMES_A_PART):
         part = {"kind": "calls", "names": wanted[i : i + NAMES_A_PART], "count": arguments.calls}
         work.parts.put({**part, "seed": arguments.seed})
-    for first in range(0, arguments.pipelines, PIPELINES_A_PART):
-        count = min(PIPELINES_A_PART, arguments.pipelines - first)
-        part = {"kind": "pipelines", "first": arguments.first + first, "count": count}
-        work.parts.put({**part, "seed": arguments.seed})
+    for begin, length in journal.missing(
+        arguments.seed, arguments.first, arguments.first + arguments.pipelines
+    ):
+        for first in range(begin, begin + length, PIPELINES_A_PART):
+            count = min(PIPELINES_A_PART, begin + length - first)
+            part = {"kind": "pipelines", "first": first, "count": count, "seed": arguments.seed}
+            work.parts.put(part)
     workers = [threading.Thread(target=work.run) for _ in range(arguments.jobs)]
     for worker in workers:
         worker.start()

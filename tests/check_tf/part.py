@@ -1,24 +1,25 @@
 """
 One process's part of the work: calls of some names, or some pipelines. It prints a JSON object a line:
-{"begin": what} before each piece, {"difference": ...} for what it found, {"done": counts} at the end. The
-piece that a process died in is the last one it began.
+{"begin": what} before each piece, {"difference": ...} for what it found, {"done": counts} after some pieces,
+{"end": true}. The piece that a process died in is the last one it began.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import gc
 import json
 import random
 import sys
 from typing import Any
 
 import families  # noqa: F401
-import pipelines
 from calls import GENERATORS, run, text, ways
 from compare import MORE, difference, shown
 from explained import Difference, row_of
 from outcome import refused
+from pipelines import FAMILY, Family, Pipeline
 from shrink import shrink
 
 
@@ -33,7 +34,7 @@ def tell(what: Difference, done: collections.Counter[str], **where: Any) -> None
     say(difference=dataclasses.asdict(what), row=row, **where)
 
 
-def check_calls(names: list[str], count: int, seed: str) -> dict[str, int]:
+def check_calls(names: list[str], count: int, seed: str) -> collections.Counter[str]:
     """@count calls of each of @names."""
     done: collections.Counter[str] = collections.Counter()
     for name in names:
@@ -51,37 +52,53 @@ def check_calls(names: list[str], count: int, seed: str) -> dict[str, int]:
     return done
 
 
-def check_pipelines(first: int, count: int, seed: str) -> dict[str, int]:
-    """Pipelines @first to @first + @count."""
-    done: collections.Counter[str] = collections.Counter()
-    for number in range(first, first + count):
-        say(begin=number)
-        pipeline = pipelines.generate(random.Random(f"{seed}:{number}"))
-        ours, theirs = pipelines.run(pipeline)
-        done["pipelines"] += 1
-        done["refused"] += refused(ours) and refused(theirs)
-        done["steps"] += len(pipeline.steps)
-        kind = difference(ours, theirs)
-        if kind is None:
-            continue
-        small = pipeline
-        if kind != MORE:  # which is explained as it is
-            small, ours, theirs = shrink(pipeline)
-        what = Difference("pipeline", kind, "", small.text, shown(ours), shown(theirs))
-        tell(what, done, seed=seed, number=number, whole=pipeline.text)
-    return done
+def check_pipelines(first: int, count: int, seed: str) -> None:
+    """Pipelines @first to @first + @count. What there is to count is said after each family."""
+    for begin in range(first - first % FAMILY, first + count, FAMILY):
+        done: collections.Counter[str] = collections.Counter()
+        family = Family(random.Random(f"{seed}:{begin // FAMILY}"))
+        numbers = range(begin, min(begin + FAMILY, first + count))
+        for number in numbers:
+            if number >= first:
+                say(begin=number)
+            pipeline = family.generate()
+            if number >= first:
+                check_pipeline(family, pipeline, done, seed=seed, number=number)
+        start = max(begin, first)
+        say(done=done, first=start, count=numbers.stop - start)
+
+
+def check_pipeline(
+    family: Family, pipeline: Pipeline, done: collections.Counter[str], **where: Any
+) -> None:
+    """One of them."""
+    ours, theirs = family.run(pipeline)
+    done["pipelines"] += 1
+    done["refused"] += refused(ours) and refused(theirs)
+    done["steps"] += len(pipeline.steps)
+    kind = difference(ours, theirs)
+    if kind is None:
+        return
+    small = pipeline
+    if kind != MORE:  # which is explained as it is
+        small, ours, theirs = shrink(family, pipeline)
+    what = Difference("pipeline", kind, "", small.text, shown(ours), shown(theirs))
+    tell(what, done, **where, whole=pipeline.text)
 
 
 def main() -> None:
     task = json.loads(sys.argv[1])
+    # TensorFlow is a million objects that stay, and graphs are rings: collect seldom, and only what is new.
+    gc.freeze()
+    gc.set_threshold(50_000, 10, 10)
     if task["kind"] == "names":
         say(names=list(GENERATORS))
         return
     if task["kind"] == "calls":
-        done = check_calls(task["names"], task["count"], task["seed"])
+        say(done=check_calls(task["names"], task["count"], task["seed"]))
     else:
-        done = check_pipelines(task["first"], task["count"], task["seed"])
-    say(done=done)
+        check_pipelines(task["first"], task["count"], task["seed"])
+    say(end=True)
 
 
 if __name__ == "__main__":

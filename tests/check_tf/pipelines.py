@@ -13,10 +13,12 @@ from typing import Any, Callable
 
 import outcome
 from expressions import components, parameters, scalar, structure
-from packages import OURS, attempt, ours, quick, theirs
+from packages import OURS, THEIRS, evaluate, quick
 from outcome import Refusal
 
 STEPS_MIN, STEPS_MAX = 2, 12
+FAMILY = 25  # pipelines that share beginnings
+SHARED = 3  # so many steps at most are a pipeline's own, if it begins as another one
 
 
 @dataclass(frozen=True)
@@ -269,7 +271,7 @@ def bucket(r: random.Random, spec: Any, depth: int) -> str | None:
 
 
 def _other(r: random.Random, depth: int) -> str:
-    return generate(r, depth + 1, r.randrange(3)).text
+    return Family(r).generate(depth + 1, r.randrange(3)).text
 
 
 @step()
@@ -312,29 +314,68 @@ def failing(r: random.Random, spec: Any, depth: int) -> str | None:
     return text + ".ignore_errors()" if depth or r.random() < 0.8 else text
 
 
-def generate(r: random.Random, depth: int = 0, steps: int | None = None) -> Pipeline:
-    """A pipeline; one that this package refuses ends there."""
-    begin = source(r)
-    ds: Any = ours(lambda names: eval(begin, names))
-    count = r.randrange(STEPS_MIN, STEPS_MAX + 1) if steps is None else steps
-    texts: list[str] = []
-    while len(texts) < count and not isinstance(ds, Refusal):
-        text = r.choice(STEPS)(r, ds.element_spec, depth)
-        if text is None:
-            continue
-        more = attempt(lambda: eval(f"ds.{text}", OURS, {"ds": ds}))
-        if isinstance(more, Refusal) and r.random() < 0.9:
-            continue  # most of the pipelines shall have elements
-        ds = more
-        texts.append(text)
-        if FAIL in text and "ignore_errors" not in text:
-            break  # what operators make of the rest is a difference that is meant
-    return Pipeline(begin, tuple(texts))
+class Family:
+    """
+    Pipelines that share beginnings. To trace a function costs TensorFlow most of the time, so a pipeline
+    mostly goes on where another one was: what both have is built once. @r decides everything.
+    """
 
+    def __init__(self, r: random.Random) -> None:
+        self._random = r
+        self._nodes: list[Pipeline] = []
+        self._built: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
 
-def run(pipeline: Pipeline) -> tuple[Any, Any]:
-    """The outcomes of both packages."""
-    return tuple(
-        package(lambda names: outcome.common(quick(eval(pipeline.text, names))))
-        for package in (ours, theirs)
-    )
+    def generate(self, depth: int = 0, steps: int | None = None) -> Pipeline:
+        """One more pipeline; one that this package refuses ends there."""
+        r = self._random
+        count = r.randrange(STEPS_MIN, STEPS_MAX + 1) if steps is None else steps
+        pipeline = self._beginning(count)
+        ds = self._build(pipeline, OURS)
+        while len(pipeline.steps) < count and not isinstance(ds, Refusal):
+            text = r.choice(STEPS)(r, ds.element_spec, depth)
+            if text is None:
+                continue
+            longer = Pipeline(pipeline.source, (*pipeline.steps, text))
+            more = self._build(longer, OURS)
+            if isinstance(more, Refusal) and r.random() < 0.9:
+                continue  # most of the pipelines shall have elements
+            pipeline, ds = longer, more
+            if FAIL in text and "ignore_errors" not in text:
+                break  # what operators make of the rest is a difference that is meant
+            if not isinstance(ds, Refusal):
+                self._nodes.append(pipeline)
+        return pipeline
+
+    def _beginning(self, count: int) -> Pipeline:
+        """One of the pipelines so far that has fewer than @count steps, or a new source."""
+        fit = [node for node in self._nodes if count - SHARED <= len(node.steps) < count]
+        if fit and self._random.random() < 0.9:
+            return self._random.choice(fit)
+        pipeline = Pipeline(source(self._random), ())
+        self._nodes.append(pipeline)
+        return pipeline
+
+    def _build(self, pipeline: Pipeline, names: dict[str, Any]) -> Any:
+        """What the text of @pipeline is in the package of these @names."""
+        built = self._built[names is THEIRS]
+        text = pipeline.source
+        if text not in built:
+            built[text] = evaluate(names, lambda: quick(eval(text, names)))
+        ds = built[text]
+        for step in pipeline.steps:
+            text += "." + step
+            if text not in built and not isinstance(ds, Refusal):
+                before = {"ds": ds}
+                built[text] = evaluate(names, lambda: eval(f"ds.{step}", names, before))
+            ds = built.get(text, ds)
+        return ds
+
+    def run(self, pipeline: Pipeline) -> tuple[Any, Any]:
+        """The outcomes of both packages."""
+        return self._run(pipeline, OURS), self._run(pipeline, THEIRS)
+
+    def _run(self, pipeline: Pipeline, names: dict[str, Any]) -> Any:
+        ds = self._build(pipeline, names)
+        if isinstance(ds, Refusal):
+            return ds
+        return evaluate(names, lambda: outcome.common(ds))
