@@ -182,8 +182,9 @@ def main() -> int:
     for begin, length in journal.missing(
         arguments.seed, arguments.first, arguments.first + arguments.pipelines
     ):
-        for first in range(begin, begin + length, PIPELINES_A_PART):
-            count = min(PIPELINES_A_PART, begin + length - first)
+        most = min(PIPELINES_A_PART, -(-length // arguments.jobs))
+        for first in range(begin, begin + length, most):
+            count = min(most, begin + length - first)
             part = {"kind": "pipelines", "first": first, "count": count, "seed": arguments.seed}
             work.parts.put(part)
     workers = [threading.Thread(target=work.run) for _ in range(arguments.jobs)]

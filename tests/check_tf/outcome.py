@@ -123,3 +123,8 @@ def refused(outcome: Any) -> bool:
     return isinstance(outcome, Refusal) or (
         isinstance(outcome, tuple) and outcome[0] == "dataset" and isinstance(outcome[3], Refusal)
     )
+
+
+def has_elements(outcome: Any) -> bool:
+    """Whether that is a dataset that gave at least one."""
+    return isinstance(outcome, tuple) and outcome[0] == "dataset" and len(outcome[4]) > 0

@@ -18,7 +18,7 @@ import families  # noqa: F401
 from calls import GENERATORS, run, text, ways
 from compare import MORE, difference, shown
 from explained import Difference, row_of
-from outcome import refused
+from outcome import has_elements, refused
 from pipelines import FAMILY, Family, Pipeline
 from shrink import shrink
 
@@ -75,6 +75,7 @@ def check_pipeline(
     ours, theirs = family.run(pipeline)
     done["pipelines"] += 1
     done["refused"] += refused(ours) and refused(theirs)
+    done["with elements"] += has_elements(ours)
     done["steps"] += len(pipeline.steps)
     kind = difference(ours, theirs)
     if kind is None:

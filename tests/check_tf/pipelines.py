@@ -17,8 +17,8 @@ from packages import OURS, THEIRS, evaluate, quick
 from outcome import Refusal
 
 STEPS_MIN, STEPS_MAX = 2, 12
-FAMILY = 25  # pipelines that share beginnings
-SHARED = 3  # so many steps at most are a pipeline's own, if it begins as another one
+FAMILY = 50  # pipelines that share beginnings
+OWN = 2  # so many steps at most are a pipeline's own, if it begins as another one
 
 
 @dataclass(frozen=True)
@@ -324,13 +324,18 @@ class Family:
         self._random = r
         self._nodes: list[Pipeline] = []
         self._built: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        self._outcomes: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
 
     def generate(self, depth: int = 0, steps: int | None = None) -> Pipeline:
-        """One more pipeline; one that this package refuses ends there."""
+        """
+        One more pipeline; one that this package refuses ends there. Others go on behind it only if it has
+        elements: to compare nothing with nothing shows little.
+        """
         r = self._random
         count = r.randrange(STEPS_MIN, STEPS_MAX + 1) if steps is None else steps
         pipeline = self._beginning(count)
         ds = self._build(pipeline, OURS)
+        nodes = [] if pipeline.steps else [pipeline]
         while len(pipeline.steps) < count and not isinstance(ds, Refusal):
             text = r.choice(STEPS)(r, ds.element_spec, depth)
             if text is None:
@@ -342,18 +347,17 @@ class Family:
             pipeline, ds = longer, more
             if FAIL in text and "ignore_errors" not in text:
                 break  # what operators make of the rest is a difference that is meant
-            if not isinstance(ds, Refusal):
-                self._nodes.append(pipeline)
+            nodes.append(pipeline)
+        if depth == 0 and outcome.has_elements(self._run(pipeline, OURS)):
+            self._nodes += nodes
         return pipeline
 
     def _beginning(self, count: int) -> Pipeline:
         """One of the pipelines so far that has fewer than @count steps, or a new source."""
-        fit = [node for node in self._nodes if count - SHARED <= len(node.steps) < count]
-        if fit and self._random.random() < 0.9:
+        fit = [node for node in self._nodes if count - OWN <= len(node.steps) < count]
+        if fit and self._random.random() < 0.95:
             return self._random.choice(fit)
-        pipeline = Pipeline(source(self._random), ())
-        self._nodes.append(pipeline)
-        return pipeline
+        return Pipeline(source(self._random), ())
 
     def _build(self, pipeline: Pipeline, names: dict[str, Any]) -> Any:
         """What the text of @pipeline is in the package of these @names."""
@@ -375,7 +379,9 @@ class Family:
         return self._run(pipeline, OURS), self._run(pipeline, THEIRS)
 
     def _run(self, pipeline: Pipeline, names: dict[str, Any]) -> Any:
-        ds = self._build(pipeline, names)
-        if isinstance(ds, Refusal):
-            return ds
-        return evaluate(names, lambda: outcome.common(ds))
+        outcomes, text = self._outcomes[names is THEIRS], pipeline.text
+        if text not in outcomes:
+            ds = self._build(pipeline, names)
+            refused = isinstance(ds, Refusal)
+            outcomes[text] = ds if refused else evaluate(names, lambda: outcome.common(ds))
+        return outcomes[text]
