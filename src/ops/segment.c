@@ -160,6 +160,9 @@ static int fill_unsorted(const struct mr_row *row, mr_combine_fn combine, uint64
 {
     const struct mr_tensor *x = &row->in[0];
 
+    if (x->count == 0) {
+        return MR_OK; // as TensorFlow: of numbers that nothing belongs to, none is wrong
+    }
     for (uint64_t i = 0; i < row->in[1].count; i++) {
         int64_t id = mr_tensor_index(&row->in[1], i);
 
@@ -167,7 +170,7 @@ static int fill_unsorted(const struct mr_row *row, mr_combine_fn combine, uint64
             return mr_error_set(err, MR_EINVAL, "segment id %lld of %lld segments", (long long)id,
                                 (long long)out->dims[0]);
         }
-        if (id >= 0 && inner > 0) {
+        if (id >= 0) {
             combine(out->values + (uint64_t)id * inner * out->width,
                     x->values + i * inner * x->width, inner);
         }

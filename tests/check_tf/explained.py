@@ -36,13 +36,17 @@ _KNOWN = "Sizes and cardinalities may be known where TensorFlow leaves them open
 _UNKNOWN = "A size that TensorFlow finds by computing with constants may be unknown here"
 _DTYPES = "Some operators take dtypes for which TensorFlow has no kernel"
 _EARLY = "Shapes and dtypes that do not fit raise"
-_LEFT_OUT = "`Dataset.take`, `Dataset.skip`, `Dataset.shard`"
+_RAGGED_ROWS = "`Dataset.ragged_batch`, `Dataset.unbatch`"
+# This package does not refuse.
+_RUNS = r"(?!.* => .*refuses.* \|)"
 
 TABLE: list[tuple[str, str]] = [
     (r"^\S+ \(more is known\)", _KNOWN),
     (r"^sparse\.\w+ \(less is known\)", _UNKNOWN),
     (r"^ragged\.boolean_mask \(less is known\)", _UNKNOWN),
     (r"^RaggedTensor \(less is known\)", _UNKNOWN),
+    (r"^ragged\.stack \(less is known\)", _UNKNOWN),
+    (r"^io\.SparseFeature \(less is known\)", _UNKNOWN),
     (
         r"^(Dataset|experimental)\.\w+ \(less is known\).*(sparse_batch\(|sparse\.from_dense)",
         _UNKNOWN,
@@ -51,13 +55,28 @@ TABLE: list[tuple[str, str]] = [
     (r"^repeat \(less is known\).*lambda a, b:", _UNKNOWN),
     (r"^tile \(less is known\) \[unknown\].*\[.*0.*\]\)\) =>", _UNKNOWN),
     (r"^image\.resize \(less is known\).*preserve_aspect_ratio=True", _UNKNOWN),
-    (r"^pipeline \(less is known\).*ragged_batch\(", "`Dataset.ragged_batch`, `Dataset.unbatch`"),
+    (r"^pipeline \(less is known\).*ragged_batch\(", _RAGGED_ROWS),
+    (r"^pipeline \(died\).*(un|re)batch\(.* =>  \| died", _RAGGED_ROWS),
+    (
+        rf"^pipeline .*ragged_batch\(.*batch\({_RUNS}.* \| .*RaggedTensorSpec.*refuses "
+        r".*Cannot batch tensors with different shapes in component",
+        _RAGGED_ROWS,
+    ),
+    (
+        rf"^pipeline .*choose_from_datasets\(.*concatenate\({_RUNS}.* \| .*MakeIterator"
+        r".*Incompatible shapes at component \d+: expected .* but got \[\]",
+        "`Dataset.choose_from_datasets`",
+    ),
+    (
+        r"^pipeline .*batch\(.* => refuses \(InvalidArgumentError: unbatch: the components have"
+        r" \d+ and \d+ rows\) \| \('dataset', .*, 'end', \(\)\)$",
+        _EARLY,
+    ),
     (r"_batch\(\d+, \[None\]\).* => refuses .*the row shape is known", "| `Dataset.sparse_batch`"),
     (r"^gather .* => .*refuses .*index \S+ is out of range", "| `gather` |"),
     (r"^pipeline \(less is known\).*m\.shape\(", _UNKNOWN),
     (r"_batch\(\d+, \[.* => refuses \(ValueError: sparse_batch: elements of shape", _EARLY),
     (r"^\w+\.decode_and_crop_jpeg \(differs\)(?!.* => refuses)", "`image.decode_and_crop_jpeg`"),
-    (r"^pipeline .*\.(skip|shard|take)\((?!.* => .*refuses.*\|).* \| .*refuses", _LEFT_OUT),
     (r"^fill .* => refuses .*the length of dims must be known", "| `fill`, `squeeze` |"),
     (r"^squeeze .* => refuses .*has an unknown size: name the axes", "| `fill`, `squeeze` |"),
     (r"unique .* => refuses .*unique: elements must be scalars", "`Dataset.unique`"),
@@ -71,15 +90,20 @@ TABLE: list[tuple[str, str]] = [
         "Outside functions, operators compute at once",
     ),
     (r"^histogram_fixed_width\w* .* \| .*refuses .*(double|float64)", _LITERAL),
-    (r" \| .*refuses .*Could not find device for node(?!.* => .*refuses.* \|)", _DTYPES),
+    (rf"^{_RUNS}.* \| .*refuses .*Could not find device for node", _DTYPES),
+    (rf"^sparse\.sparse_dense_matmul {_RUNS}.* \| .*refuses .*No OpKernel was registered", _DTYPES),
     (r"^roll \(less is known\)", _UNKNOWN),
-    (r"^pipeline .*m\.size\(.*ragged_batch\(.* => .*RaggedTensorSpec.* \| ", _UNKNOWN),
+    (
+        r"^pipeline \(differs\).*m\.(size|rank)\(.*ragged_batch\(.* => .*RaggedTensorSpec.* \| "
+        r"(?!.*RaggedTensorSpec)(?!.*refuses)",
+        _UNKNOWN,
+    ),
     (r"^as_dtype .*m\.as_dtype\(int\)", "| `as_dtype` |"),
     (r"^TensorShape .* => refuses \(AttributeError: 'TensorShape' object", "| `TensorShape` |"),
     (r"^SparseTensorSpec .* => refuses .*needs a shape of known rank", "| `SparseTensorSpec` |"),
     (r"decode_bmp .*channels=4.* => .*channels is 4, it must be", "`io.decode_bmp`"),
     (r"extract_jpeg_shape .*\(png\(", "`io.extract_jpeg_shape`"),
-    (r" \| .*refuses .* not in (the )?list of allowed values(?!.* => .*refuses.* \|)", _DTYPES),
+    (rf"^{_RUNS}.* \| .*refuses .* not in (the )?list of allowed values", _DTYPES),
     # The literal comes first: TensorFlow makes an int32 or a float32 of it.
     (r"^\S+ \(differs\) \[\w+\] .*lambda a: m\.[\w.]+\(-?[\d.e]+, a\)", _LITERAL),
     (r" => refuses \(TypeError: the literal \S+ does not fit (u?int|float)\d+ ", _LITERAL),

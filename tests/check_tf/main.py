@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import json
 import os
 import pathlib
@@ -24,7 +25,7 @@ import threading
 from typing import IO, Any, Iterator
 
 import names
-from explained import rows_that_are_missing
+from explained import Difference, row_of, rows_that_are_missing
 from journal import Journal
 
 HERE = pathlib.Path(__file__).parent
@@ -62,10 +63,11 @@ class Work:
                 stderr=errors,
                 env={**os.environ, **{v: "1" for v in _ONE_THREAD}},
             )
-            begun, ended = None, False
+            begun: dict[str, Any] = {}
+            ended = False
             for line in _lines(process):
                 heard = json.loads(line)
-                begun = heard.get("begin", begun)
+                begun = heard if "begin" in heard else begun
                 ended = ended or "end" in heard
                 with self._lock:
                     self._hear(part, heard)
@@ -85,24 +87,36 @@ class Work:
         if part["kind"] == "pipelines":
             self._journal.add(part["seed"], where["first"], where["count"], counts)
 
-    def _died(self, part: dict[str, Any], begun: Any, code: int, errors: str) -> None:
+    def _died(self, part: dict[str, Any], begun: dict[str, Any], code: int, errors: str) -> None:
         """Count that as a difference, and go on behind the piece in which it happened."""
-        print(f"DIED in {begun} of {part} (code {code}):\n{errors}", flush=True)
-        if begun is None:  # it did not even begin, and would not again
-            self.counts["differences"] += 1
+        piece = begun.get("begin")
+        ours, theirs = (
+            (f"died (code {code})", "") if "text" not in begun else ("", f"died (code {code})")
+        )
+        what = Difference(
+            part["kind"].rstrip("s"), "died", "", begun.get("text", str(piece)), ours, theirs
+        )
+        row = row_of(what)
+        if row is None or self._verbose:
+            heard = {"difference": dataclasses.asdict(what), "row": row, "number": piece}
+            _print({**heard, "seed": part["seed"]})
+            print(errors, flush=True)
+        counts = {"explained" if row else "differences": 1}
+        if piece is None:  # it did not even begin, and would not again
+            self.counts.update(counts)
             return
         if part["kind"] == "calls":
-            self.counts["differences"] += 1
-            rest = part["names"][part["names"].index(begun) + 1 :]
+            self.counts.update(counts)
+            rest = part["names"][part["names"].index(piece) + 1 :]
             again = {**part, "names": rest}
             left = len(rest)
         else:
             # What the family had counted went with the process: its pipelines before this one run again.
-            for first, count in self._journal.missing(part["seed"], part["first"], begun):
+            for first, count in self._journal.missing(part["seed"], part["first"], piece):
                 self.parts.put({**part, "first": first, "count": count})
-            self._count(part, {"pipelines": 1, "differences": 1}, {"first": begun, "count": 1})
-            left = part["first"] + part["count"] - begun - 1
-            again = {**part, "first": begun + 1, "count": left}
+            self._count(part, {"pipelines": 1, **counts}, {"first": piece, "count": 1})
+            left = part["first"] + part["count"] - piece - 1
+            again = {**part, "first": piece + 1, "count": left}
         if left > 0:
             self.parts.put(again)
 

@@ -82,6 +82,8 @@ def _dims(shape: Any) -> Any:
 def spec(value: Any) -> Any:
     """A structure of specs."""
     kind = type(value).__name__
+    if kind == "RaggedTensorSpec" and value._ragged_rank <= 0:  # what is left of it in unbatch
+        return ("TensorSpec", value._dtype.name, _dims(value._shape))
     if kind == "RaggedTensorSpec":
         return (kind, value._dtype.name, _dims(value._shape), value._ragged_rank)
     if kind == "SparseTensorSpec":

@@ -63,6 +63,7 @@ def check_pipelines(first: int, count: int, seed: str) -> None:
                 say(begin=number)
             pipeline = family.generate()
             if number >= first:
+                say(begin=number, text=pipeline.text)  # this package has run it
                 check_pipeline(family, pipeline, done, seed=seed, number=number)
         start = max(begin, first)
         say(done=done, first=start, count=numbers.stop - start)

@@ -152,13 +152,20 @@ def ragged_batch(r: random.Random, spec: Any, depth: int) -> str | None:
     return f"ragged_batch({r.randrange(1, 5)}{r.choice(('', ', drop_remainder=True'))})"
 
 
+def _is_hollow(spec: Any) -> bool:
+    """Whether a component has no values: of such, TensorFlow's `unbatch` ends the process."""
+    return any(0 in (v.shape or ()) for v in components(spec, "x"))
+
+
 @step(2)
 def unbatch(r: random.Random, spec: Any, depth: int) -> str | None:
-    return "unbatch()"
+    return None if _is_hollow(spec) else "unbatch()"
 
 
 @step()
 def rebatch(r: random.Random, spec: Any, depth: int) -> str | None:
+    if _is_hollow(spec):
+        return None
     return f"rebatch({r.randrange(1, 5)}{r.choice(('', ', drop_remainder=True'))})"
 
 

@@ -747,6 +747,9 @@ def test_choose_from_datasets():
     letters = [Dataset.from_tensor_slices([c] * n) for c, n in (("a", 3), ("b", 1), ("c", 2))]
     choice = Dataset.from_tensor_slices(np.array([0, 1, 2, 0, 1, 2, 0, 0]))
     assert b"".join(Dataset.choose_from_datasets(letters, choice)) == b"abca"
+    vectors = Dataset.from_tensors(np.array([7, 8]))
+    chosen = Dataset.choose_from_datasets([vectors, vectors], Dataset.range(2))
+    assert [x.tolist() for x in chosen.concatenate(vectors)] == [[7, 8]] * 3
     assert (
         b"".join(Dataset.choose_from_datasets(letters, choice, stop_on_empty_dataset=False))
         == b"abcaca"

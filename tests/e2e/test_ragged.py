@@ -229,6 +229,12 @@ def test_an_element_that_fails_takes_its_batch_with_it():
             "gap",
         ),
         (
+            lambda: mr.RaggedTensor.from_value_rowids([5, 6], [1, 0]),
+            "InvalidArgument",
+            "do not decrease",
+        ),
+        (lambda: mr.ragged.segment_ids_to_row_splits([0, -1], 3), "InvalidArgument", "is negative"),
+        (
             lambda: mr.ragged.stack_dynamic_partitions([1, 2], [0, 3], 2),
             "InvalidArgument",
             "out of range",
@@ -471,3 +477,79 @@ def test_sizes_of_sparse_elements():
         assert element["x"].dense_shape.tolist() == [4] and element["c"].shape == (4, 2)
     # a batch is as large as its largest element, whatever is known
     assert [b["x"].dense_shape.tolist() for b in rows.batch(2)] == [[2, 4], [1, 4]]
+
+
+def test_row_splits_of_numbers_in_any_order():
+    splits = mr.ragged.segment_ids_to_row_splits
+    assert splits(np.array([1, 0])).tolist() == [0, 1, 2]
+    assert splits(np.array([1, 1, 2, 4]), num_segments=2).tolist() == [0, 0, 2]
+    assert splits([0, 2], 3, out_type=mr.int32).dtype == np.int32
+    ds = mr.Dataset.from_tensors(np.array([2, 0, 2])).map(lambda ids: splits(ids, 3))
+    assert ds.element_spec.shape.as_list() == [4]
+    assert [x.tolist() for x in ds] == [[0, 1, 1, 3]]
+
+
+def test_rows_are_known_where_their_number_is():
+    ids, numbers = np.array([0, 2], np.int32), np.array([5, 7], np.int64)
+    ds = mr.Dataset.from_tensors(ids)
+    for rows in (
+        lambda ids: mr.RaggedTensor.from_value_rowids([5, 7], ids, 3),
+        lambda ids: mr.ragged.stack_dynamic_partitions(numbers, ids, 3),
+    ):
+        assert ds.map(rows).element_spec.shape.as_list() == [3, None]
+        assert lists(ds.map(rows)) == [[[5], [], [7]]]
+    assert mr.ragged.stack_dynamic_partitions(numbers, ids, 3).row_splits.dtype == np.int32
+
+
+def test_ranges_of_int64_in_functions():
+    ends = np.array([2, 0], np.int64)
+    ds = mr.Dataset.from_tensors(ends).map(lambda x: mr.ragged.range(x, x + 2))
+    assert lists(ds) == [[[2, 3], [0, 1]]]
+
+
+def test_sparse_counts_of_all_axes():
+    for axis in (None, 0):
+        counts = mr.sparse.bincount(np.array([[1, 2], [2, 2]]), axis=axis)
+        assert counts.indices.tolist() == [[1], [2]] and counts.values.tolist() == [1, 3]
+
+
+def test_a_sparse_feature_has_as_many_places_as_values():
+    feature = {"s": mr.io.SparseFeature("at", "v", mr.int64, 6)}
+
+    def example(at, v):
+        values = {"at": at, "v": v}
+        lists_of = {k: mr.train.Int64List(value=x) for k, x in values.items()}
+        features = {k: mr.train.Feature(int64_list=x) for k, x in lists_of.items()}
+        return mr.train.Example(features=mr.train.Features(feature=features)).SerializeToString()
+
+    assert mr.io.parse_single_example(example([4, 1], [5, 6]), feature)["s"].values.tolist() == [
+        6,
+        5,
+    ]
+    for parse, records in (
+        (mr.io.parse_single_example, example([1], [5, 6])),
+        # As many places as values in all, but not in each record.
+        (mr.io.parse_example, [example([1], [5, 6]), example([1, 2], [5])]),
+    ):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="as many places as values of 'v'"):
+            parse(records, feature)
+
+
+def test_dense_rows_of_ragged_batches():
+    ds = mr.Dataset.range(5).ragged_batch(2).ragged_batch(2).unbatch()
+    assert [x.tolist() for x in ds.unbatch()] == [0, 1, 2, 3, 4]
+    assert ds.unbatch().element_spec == mr.TensorSpec([], mr.int64)
+    hollow = mr.Dataset.from_tensors(np.zeros((2, 0), np.int32)).unbatch()
+    assert [x.shape for x in hollow] == [(0,), (0,)]
+
+
+def test_ragged_tensors_with_different_numbers_of_rows():
+    batches = rows(3).ragged_batch(2).batch(2)
+    assert lists(batches) == [[[[], [0]], [[0, 1]]]]
+
+
+def test_segments_of_no_values():
+    least = mr.math.unsorted_segment_min(np.zeros((2, 0)), np.array([3, 0]), 3)
+    assert least.shape == (3, 0)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="segment id 3 of 3"):
+        mr.math.unsorted_segment_min(np.zeros((2, 1)), np.array([3, 0]), 3)

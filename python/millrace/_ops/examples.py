@@ -13,10 +13,10 @@ from .._graph.literals import to_array
 from .._graph.symbol import TensorLike
 from .._graph.tensor import apply, convert_to_tensor
 from ..dtypes import DType, as_dtype
-from .arrays import concat, expand_dims, reshape, shape as _shape
+from .arrays import concat, expand_dims, reshape, shape as _shape, stack
 from .constants import cast, range as _range
 from .debugging import Assert
-from .elementwise import maximum
+from .elementwise import assert_, maximum
 from .features import (
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -156,6 +156,9 @@ def _sparse_feature(feature: SparseFeature, found: dict[str, Any], rank: int) ->
         )
     values = found[feature.value_key]
     columns = [expand_dims(found[key].values, 1) for key in keys]
+    same = [reduce_all(found[key].lengths == values.lengths) for key in keys]
+    message = f"a SparseFeature has as many places as values of {feature.value_key!r}"
+    values = values._replace(values=assert_(values.values, reduce_all(stack(same)), message))
     if rank == 0:
         found_there = SparseTensor(concat(columns, 1), values.values, sizes)
         return found_there if feature.already_sorted else reorder(found_there)

@@ -154,7 +154,7 @@ def _values(x: Any) -> Any:
     "A SparseTensor: a vector, or with `axis=-1` a matrix.",
     values="tensor_like, RaggedTensor or SparseTensor of int: Numbers from 0 on.",
     weights="like `values`, optional: What each number counts.",
-    axis="int, default 0: 0 counts all numbers together, -1 each row of a matrix by itself.",
+    axis="int, default 0: 0 and None count all numbers together, -1 each row of a matrix by itself.",
     minlength="int, optional: How long the last axis is at least.",
     maxlength="int, optional: How long it is: larger numbers do not count.",
     binary_output="bool, default False: Whether to say only if a number is there.",
@@ -162,7 +162,7 @@ def _values(x: Any) -> Any:
 def sparse_bincount(
     values: Any,
     weights: Any = None,
-    axis: int = 0,
+    axis: int | None = 0,
     minlength: int | None = None,
     maxlength: int | None = None,
     binary_output: bool = False,
@@ -176,8 +176,8 @@ def sparse_bincount(
            [1, 0],
            [1, 1]]), array([2, 1, 1], dtype=int32))
     """
-    if axis not in (0, -1):
-        raise ValueError(f"sparse.bincount: axis is 0 or -1, not {axis}")
+    if axis not in (None, 0, -1):
+        raise ValueError(f"sparse.bincount: axis is None, 0 or -1, not {axis}")
     if binary_output and weights is not None:
         raise ValueError("sparse.bincount: binary_output takes no weights")
     x = values if is_composite(values) else convert_to_tensor(values)

@@ -103,9 +103,50 @@ def from_dense(r: random.Random, name: str) -> Call:
     return Call(f"lambda a: m.{name}(a)", (tensor(r, r.choice(_DTYPES), pool="small"),))
 
 
+def ranges(r: random.Random, name: str) -> Call:
+    dtype = r.choice(("int32", "int64", "float32"))
+    starts, limits = (tensor(r, dtype, (3,), "small") for _ in "ab")
+    rest = r.choice(
+        ("", ", b", ", b", ", b, 2", ", b, -1", ", b, row_splits_dtype=m.int32", ", b, 0")
+    )
+    return Call(f"lambda a, b: m.{name}(a{rest})", (starts, limits), ways=("outside", "map"))
+
+
+def stacked(r: random.Random, name: str) -> Call:
+    axis = r.choice(("", ", axis=0", ", axis=1", ", axis=2", ", axis=-1"))
+    lists = r.choice(("[x, x]", "[x]", "[x, x[:2], x]" if "axis" not in axis else "[x, x]"))
+    return ragged(r, f"m.{name}({lists}{axis})")
+
+
+def as_splits(r: random.Random, name: str) -> Call:
+    ids = sorted(r.randrange(5) for _ in range(r.randrange(6)))
+    if r.random() < 0.1:
+        ids.reverse()
+    rest = r.choice(("", ", 7", ", num_segments=2", ", out_type=m.int32"))
+    dtype = r.choice(("int32", "int64"))
+    return Call(f"lambda a: m.{name}(a{rest})", (integers(ids, dtype),), ways=("outside", "map"))
+
+
+def as_ids(r: random.Random, name: str) -> Call:
+    rest = r.choice(("", ", out_type=m.int32", ", out_type=m.int64"))
+    return Call(f"lambda a: m.{name}(a{rest})", (splits(r)[0],), ways=("outside", "map"))
+
+
+def partitions(r: random.Random, name: str) -> Call:
+    data = tensor(r, r.choice(_DTYPES), r.choice(((4,), (4, 2))), "small")
+    places = integers([r.randrange(3) for _ in range(4)])
+    function = f"lambda a, b: m.{name}(a, b, {r.choice((3, 4))})"
+    return Call(function, (data, places), ways=("outside", "map"))
+
+
 cover("ragged.constant", literal)
 cover("ragged.map_flat_values", flat_values)
 cover("ragged.boolean_mask", masked)
 cover("RaggedTensor", rows)
 cover("sparse.SparseTensor sparse.to_dense sparse.retain", sparse)
 cover("sparse.from_dense", from_dense)
+cover("ragged.range", ranges)
+cover("ragged.stack", stacked)
+cover("ragged.segment_ids_to_row_splits", as_splits)
+cover("ragged.row_splits_to_segment_ids", as_ids)
+cover("ragged.stack_dynamic_partitions", partitions)

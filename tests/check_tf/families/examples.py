@@ -65,6 +65,23 @@ def configured(r: random.Random, name: str) -> Call:
     return call
 
 
+def sparse_feature(r: random.Random, name: str) -> Call:
+    """Values and their places, in one dimension or in two."""
+    values, dtype = r.choice(
+        (("[5, 6]", "int64"), ("[0.5, 1.5]", "float32"), ("[b'p', b'q']", "string"))
+    )
+    keys, size = r.choice((("'i'", "6"), ("['i']", "[6]"), ("['i', 'j']", "[6, 4]")))
+    places = [r.choice(("[0, 3]", "[4, 1]", "[2, 2]", "[1]", "[0, 9]")) for _ in "ij"]
+    rest = r.choice(("", "", ", already_sorted=True"))
+    config = f"{{'s': m.{name}({keys}, 'v', m.{dtype}, {size}{rest})}}"
+    example = f"example(i={places[0]}, j={r.choice((places[1], '[0, 3]'))}, v={values})"
+    if r.random() < 0.5:
+        function = f"lambda a: m.io.parse_single_example(a, {config})"
+        return Call(function, (example,), ways=("outside", "map"))
+    data = f"strings({example}, example(v=[]), {example}, shape=(3,))"
+    return Call(f"lambda a: m.io.parse_example(a, {config})", (data,))
+
+
 def sequences(r: random.Random, name: str) -> Call:
     def row() -> str:
         steps = ", ".join(r.choice(_KINDS["int64"][:2]) for _ in range(r.randrange(3)))
@@ -145,6 +162,7 @@ def compressed(r: random.Random, name: str) -> Call:
 
 
 cover("io.parse_example io.parse_single_example", parsed)
+cover("io.SparseFeature", sparse_feature)
 cover("io.FixedLenFeature io.FixedLenSequenceFeature io.VarLenFeature io.RaggedFeature", configured)
 cover("io.parse_sequence_example io.parse_single_sequence_example", sequences)
 cover("train.FeatureList train.FeatureLists train.SequenceExample", message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from calls import Call, cover
+from values import NUMBERS, tensor
 
 _DTYPE = (
     "name",
@@ -94,6 +95,13 @@ def spec(r: random.Random, name: str) -> Call:
     return Call(method.format(one, other))
 
 
+def new_axis(r: random.Random, name: str) -> Call:
+    places = r.choice(
+        ("m.newaxis", "..., m.newaxis", ":, m.newaxis", "m.newaxis, 0", "m.newaxis, m.newaxis")
+    )
+    return Call(f"lambda a: a[{places}]", (tensor(r, r.choice(NUMBERS)),))
+
+
 def dataset_spec(r: random.Random, name: str) -> Call:
     inner = r.choice(("m.TensorSpec([], m.int64)", "(m.TensorSpec([2], m.string),)"))
     return Call(f"m.DatasetSpec({inner})")
@@ -104,6 +112,7 @@ cover(
     " uint8",
     dtype,
 )
+cover("newaxis", new_axis)
 cover("as_dtype", as_dtype)
 cover(
     "AUTOTUNE INFINITE_CARDINALITY UNKNOWN_CARDINALITY experimental.AUTOTUNE"

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._data.structure import is_ragged
 from ..._graph.literals import common_dtype
-from ..._graph.symbol import TensorLike
+from ..._graph.symbol import Symbol, TensorLike
 from ..._graph.tensor import Tensor, compute, convert_to_tensor
 from ...dtypes import DTypeLike, as_dtype
 from ..arrays import concat, gather, reshape, shape as _shape, where
@@ -16,12 +16,12 @@ from ..constants import cast, ones_like, range as _range
 from ..elementwise import assert_, ceil, maximum
 from ..ordering import argsort
 from ..reductions import reduce_all
-from ..segments import unsorted_segment_sum
+from ..segments import bincount, unsorted_segment_sum
 from ..selection import boolean_mask, repeat
 from .each import check_same_rows, check_same_splits
 from .moved import stacked
 from .reduced import reduced_rows
-from .rows import as_ints, gather_rows
+from .rows import as_ints, gather_rows, known_int
 from .rows import positions, row_count, splits_of
 from .tensor import RaggedTensor
 
@@ -200,7 +200,8 @@ def ragged_range(
             step + (first + last) * 0,
         )
         if first.dtype.is_integer:
-            counts = (last - first + step - where(step > 0, 1, -1)) // step
+            toward = cast(where(step > 0, 1, -1), step.dtype)
+            counts = (last - first + step - toward) // step
         else:
             counts = ceil((last - first) / step)
         counts = maximum(cast(counts, "int64"), 0)
@@ -309,9 +310,9 @@ def segment_ids_to_row_splits(
     Parameters
     ----------
     segment_ids : tensor_like of int
-        Does not decrease.
+        In any order: each number counts.
     num_segments : tensor_like of int, optional
-        How many rows there are; by default one more than the last number.
+        How many rows there are: larger numbers do not count. By default one more than the largest.
     out_type : dtype_like, optional
         int32 or int64; by default that of `segment_ids`.
     name : str, optional
@@ -328,8 +329,15 @@ def segment_ids_to_row_splits(
     array([0, 2, 2, 3])
     """
     ids = convert_to_tensor(as_ints(segment_ids))
-    splits = RaggedTensor.from_value_rowids(ids, ids, num_segments).row_splits
-    return splits if out_type is None else cast(splits, out_type)
+    if ids.ndim != 1:
+        raise ValueError(f"segment_ids_to_row_splits: segment_ids has rank {ids.ndim}, not 1")
+    dtype = ids.dtype if out_type is None else out_type
+    rows = num_segments if num_segments is None else known_int(num_segments)
+    if rows is None or isinstance(rows, Symbol):
+        return splits_of(bincount(ids, minlength=rows, maxlength=rows, dtype=dtype))
+    inside = assert_(ids, reduce_all(ids >= 0), "segment_ids_to_row_splits: a number is negative")
+    inside = where(inside < rows, inside, -1)
+    return splits_of(unsorted_segment_sum(cast(ones_like(ids), dtype), inside, rows))
 
 
 def row_splits_to_segment_ids(
@@ -400,12 +408,12 @@ def stack_dynamic_partitions(
             behind = _shape(rows, "int64")[numbers.ndim :]
             rows = reshape(rows, concat([np.array([-1]), behind], 0))
             numbers = reshape(numbers, [-1])
-    count = cast(convert_to_tensor(num_partitions), "int64")
+    count = known_int(num_partitions)
     inside = reduce_all((numbers >= 0) & (cast(numbers, "int64") < count))
     fits = inside & (row_count(numbers) == row_count(rows))
     message = "stack_dynamic_partitions: the numbers do not fit the data, or are out of range"
     numbers = assert_(numbers, fits, message)
     order = argsort(numbers)
     values = gather_rows(rows, order) if is_ragged(rows) else gather(rows, order)
-    lengths = unsorted_segment_sum(cast(ones_like(numbers), "int64"), numbers, count)
+    lengths = unsorted_segment_sum(ones_like(numbers), numbers, count)
     return RaggedTensor(values, splits_of(lengths))

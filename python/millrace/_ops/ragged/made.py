@@ -17,7 +17,8 @@ from ..elementwise import assert_, maximum, minimum, not_equal
 from ..reductions import reduce_all, reduce_max
 from ..selection import boolean_mask, sequence_mask
 from ..sparse import SparseTensor
-from .rows import as_ints, check_splits, column_of_zeros, row_count, splits_of, uniform, values_of
+from .rows import as_ints, check_splits, column_of_zeros, known_int, row_count, splits_of
+from .rows import uniform, values_of
 
 
 class RaggedParts:
@@ -205,11 +206,15 @@ class RaggedParts:
         <RaggedTensor [[1, 2], [], [3]]>
         """
         ids = convert_to_tensor(as_ints(value_rowids))
+        if validate:
+            message = "from_value_rowids: the numbers of rows do not decrease"
+            ids = assert_(ids, reduce_all(ids[1:] >= ids[:-1]), message)
         if nrows is None:
             rows = reduce_max(concat([ids, -np.ones(1, as_dtype(ids.dtype).numpy_dtype())], 0)) + 1
         else:
-            rows = cast(convert_to_tensor(nrows), ids.dtype)
-        numbers = cast(_range(cast(rows, "int64") + 1), ids.dtype)
+            rows = known_int(nrows)
+        bounds = np.arange(rows + 1) if isinstance(rows, int) else _range(cast(rows, "int64") + 1)
+        numbers = cast(bounds, ids.dtype)
         attrs = AttrTable().dtype("dtype", ids.dtype)
         splits = apply1("searchsorted", [ids, numbers], attrs)
         return cls.from_row_splits(values, splits, validate=validate)

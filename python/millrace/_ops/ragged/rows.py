@@ -38,6 +38,16 @@ def as_ints(value: Any) -> Any:
     return to_array(value).astype(np.int64)
 
 
+def known_int(number: Any) -> Any:
+    """A count: an int from 0 on if it is known while tracing, else int64."""
+    if holds_symbols(number):
+        return cast(convert_to_tensor(number), "int64")
+    count = np.asarray(number)
+    if count.ndim != 0 or count.dtype.kind not in "iu" or count < 0:
+        raise ValueError(f"a number of rows is an integer from 0 on, not {number!r}")
+    return int(count)
+
+
 def positions(starts: Any, lengths: Any) -> Any:
     """start, start + 1, ... of each row, so many as its length says, one row behind the other."""
     before = cumsum(lengths, exclusive=True)
