@@ -91,7 +91,7 @@ TABLE: list[tuple[str, str]] = [
     ),
     (r"^histogram_fixed_width\w* .* \| .*refuses .*(double|float64)", _LITERAL),
     (rf"^{_RUNS}.* \| .*refuses .*Could not find device for node", _DTYPES),
-    (rf"^sparse\.sparse_dense_matmul {_RUNS}.* \| .*refuses .*No OpKernel was registered", _DTYPES),
+    (rf"^{_RUNS}.* \| .*refuses .*No OpKernel was registered to support Op", _DTYPES),
     (r"^roll \(less is known\)", _UNKNOWN),
     (
         r"^pipeline \(differs\).*m\.(size|rank)\(.*ragged_batch\(.* => .*RaggedTensorSpec.* \| "

@@ -6,6 +6,8 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
+
 from .._data.structure import is_ragged
 from .._graph.symbol import TensorLike
 from .._graph.tensor import Tensor, apply1, compute, compute_each
@@ -466,6 +468,11 @@ def selu(features: TensorLike, name: str | None = None) -> Any:
     return compute_each(body, [features])
 
 
+def _single(number: float) -> float:
+    """A constant that TensorFlow has in float32, whatever the dtype of what it goes with."""
+    return float(np.float32(number))
+
+
 @described(
     "Of the shape of `features`.", alpha="float, default 0.2: The slope where x is negative."
 )
@@ -478,7 +485,7 @@ def leaky_relu(features: TensorLike, alpha: float = 0.2, name: str | None = None
 
     def body(x: Tensor) -> Any:
         x = x if x.dtype.is_floating else cast(x, "float32")
-        return where(x > 0, x, x * float(alpha))
+        return where(x > 0, x, x * _single(alpha))
 
     return compute_each(body, [features])
 
@@ -496,9 +503,9 @@ def gelu(features: TensorLike, approximate: bool = False, name: str | None = Non
     def body(x: Tensor) -> Any:
         require_floats("gelu", x.dtype)
         if approximate:
-            inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+            inner = (x + x * x * x * _single(0.044715)) * math.sqrt(2 / math.pi)
             return x * 0.5 * (apply1("tanh", [inner]) + 1.0)
-        return x * 0.5 * (apply1("erf", [x / math.sqrt(2)]) + 1.0)
+        return x * 0.5 * (apply1("erf", [x / _single(math.sqrt(2))]) + 1.0)
 
     return compute_each(body, [features])
 
@@ -510,7 +517,7 @@ def silu(features: TensorLike, beta: float = 1.0) -> Any:
     >>> mr.nn.silu([0.0])
     array([0.], dtype=float32)
     """
-    return compute_each(lambda x: x * apply1("sigmoid", [x * float(beta)]), [features])
+    return compute_each(lambda x: x * apply1("sigmoid", [x * _single(beta)]), [features])
 
 
 swish = silu
