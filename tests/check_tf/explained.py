@@ -45,6 +45,10 @@ TABLE: list[tuple[str, str]] = [
     (r"^sparse\.\w+ \(less is known\)", _UNKNOWN),
     (r"^ragged\.boolean_mask \(less is known\)", _UNKNOWN),
     (r"^RaggedTensor \(less is known\)", _UNKNOWN),
+    (
+        r"^expand_dims \(less is known\).* => .*RaggedTensorSpec",
+        "| `RaggedTensor`, `RaggedTensorSpec`",
+    ),
     (r"^ragged\.stack \(less is known\)", _UNKNOWN),
     (r"^io\.SparseFeature \(less is known\)", _UNKNOWN),
     (
@@ -101,7 +105,7 @@ TABLE: list[tuple[str, str]] = [
     (r"^as_dtype .*m\.as_dtype\(int\)", "| `as_dtype` |"),
     (r"^TensorShape .* => refuses \(AttributeError: 'TensorShape' object", "| `TensorShape` |"),
     (r"^SparseTensorSpec .* => refuses .*needs a shape of known rank", "| `SparseTensorSpec` |"),
-    (r"decode_bmp .*channels=4.* => .*channels is 4, it must be", "`io.decode_bmp`"),
+    (r"decode_(bmp|image) .*channels=4.* => .*BMP: channels is 4, it must be", "`io.decode_bmp`"),
     (r"extract_jpeg_shape .*\(png\(", "`io.extract_jpeg_shape`"),
     (rf"^{_RUNS}.* \| .*refuses .* not in (the )?list of allowed values", _DTYPES),
     # The literal comes first: TensorFlow makes an int32 or a float32 of it.

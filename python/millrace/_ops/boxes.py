@@ -8,7 +8,6 @@ from .. import dtypes
 from .._graph.attrs import AttrTable
 from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import apply, apply1, convert_to_tensor
-from .arrays import reshape
 from .constants import cast, static_shape
 
 
@@ -76,7 +75,8 @@ def crop_and_resize(
     size = static_shape(crop_size)
     if size is None or not isinstance(crops, Symbol) or crops.shape[3] is None:
         return crops
-    return reshape(crops, [-1, *size, crops.shape[3]])
+    shape = AttrTable().shape("shape", [crops.shape[0], *size, crops.shape[3]])
+    return apply1("ensure_shape", [crops], shape)
 
 
 class DistortedBoundingBox(NamedTuple):

@@ -38,7 +38,9 @@ def expanded(value: Any, axis: int) -> Any:
     if axis == 0:
         return type(value)(value, concat([zeros([1], dtype), reshape(rows, [1])], 0))
     if axis == 1:
-        return type(value)(value, cast(_range(cast(rows, "int64") + 1), dtype))
+        known = TensorShape(value.shape).as_list()[0]
+        splits = _range(cast(rows, "int64") + 1) if known is None else np.arange(known + 1)
+        return type(value)(value, cast(splits, dtype))
     return value.with_values(expand_dims(value.values, axis - 1))
 
 
