@@ -553,3 +553,25 @@ def test_segments_of_no_values():
     assert least.shape == (3, 0)
     with pytest.raises(mr.errors.InvalidArgumentError, match="segment id 3 of 3"):
         mr.math.unsorted_segment_min(np.zeros((2, 1)), np.array([3, 0]), 3)
+
+
+def test_specs_of_one_kind_are_compatible():
+    sparse = mr.SparseTensorSpec([None, 3], mr.int64)
+    assert sparse.is_compatible_with(mr.SparseTensorSpec([2, None], mr.int64))
+    assert sparse.is_compatible_with(mr.sparse.eye(3, dtype=mr.int64))
+    for other in (
+        mr.sparse.eye(3),
+        mr.sparse.eye(4, dtype=mr.int64),
+        mr.TensorSpec([2, 3], mr.int64),
+    ):
+        assert not sparse.is_compatible_with(other)
+    assert not mr.TensorSpec(None, mr.int64).is_compatible_with(sparse)
+
+
+def test_parts_of_a_tensor_without_values():
+    hollow = np.zeros((2, 0), np.int16)
+    assert mr.gather_nd(hollow, [[1], [1]]).shape == (2, 0)
+    stacked = (
+        mr.Dataset.from_tensor_slices(hollow).batch(9).map(lambda x: mr.parallel_stack([x, x]))
+    )
+    assert stacked.element_spec.shape.as_list() == [2, None, 0]

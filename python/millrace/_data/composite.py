@@ -182,6 +182,29 @@ class SparseTensorSpec:
             TensorSpec([rank], "int64"),
         ]
 
+    def is_compatible_with(self, other: Any) -> bool:
+        """Return whether `other` may be such a component.
+
+        Parameters
+        ----------
+        other : SparseTensorSpec or SparseTensor
+            What may be one; nothing else is.
+
+        Returns
+        -------
+        bool
+            Whether the dtypes are the same and the shapes can agree.
+
+        Examples
+        --------
+        >>> spec = mr.SparseTensorSpec([None, 3], mr.int64)
+        >>> spec.is_compatible_with(mr.sparse.eye(3, dtype=mr.int64))
+        True
+        """
+        if type(other).__name__ not in ("SparseTensorSpec", self._composite_name):
+            return False
+        return as_dtype(other.dtype) is self._dtype and self._shape.is_compatible_with(other.shape)
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, SparseTensorSpec)

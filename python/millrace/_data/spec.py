@@ -253,6 +253,7 @@ class TensorSpec:
         shape, dtype = getattr(other, "shape", None), getattr(other, "dtype", None)
         return (
             dtype is not None
+            and not _structure.is_composite(other)
             and as_dtype(dtype) is self.dtype
             and self.shape.is_compatible_with(shape)
         )

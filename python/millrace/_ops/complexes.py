@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._graph.symbol import TensorLike
 from .._graph.tensor import Tensor, apply1, compute_each
+from .arrays import where
 from .docs import described
+from .special import require_floats
 
 _COMPLEX = "tensor_like: Complex numbers, or others, whose imaginary part is 0."
 
@@ -58,7 +61,9 @@ def angle(input: TensorLike, name: str | None = None) -> Any:
     def body(x: Tensor) -> Any:
         if x.dtype.is_complex:
             return apply1("angle", [x])
-        return apply1("atan2", [apply1("zeros_like", [x]), x])
+        require_floats("angle", x.dtype)
+        zeros = apply1("zeros_like", [x])
+        return where(x < 0, zeros + math.pi, zeros)
 
     return compute_each(body, [input])
 
