@@ -55,7 +55,12 @@ TABLE: list[tuple[str, str]] = [
         r"^(Dataset|experimental)\.\w+ \(less is known\).*(sparse_batch\(|sparse\.from_dense)",
         _UNKNOWN,
     ),
-    (r"^strings\.split \(less is known\)", _UNKNOWN),
+    (r"^strings\.(split|ngrams) \(less is known\)", _UNKNOWN),
+    (
+        r"^strings\.(bytes_split|unicode_\w+) \(less is known\).* => .*RaggedTensorSpec",
+        "| `RaggedTensor`, `RaggedTensorSpec`",
+    ),
+    (r"^strings\.format .*np\.array\(\[\], np\.bool_\)", "| `strings.format` |"),
     (r"^repeat \(less is known\).*lambda a, b:", _UNKNOWN),
     (r"^tile \(less is known\) \[unknown\].*\[.*0.*\]\)\) =>", _UNKNOWN),
     (r"^image\.resize \(less is known\).*preserve_aspect_ratio=True", _UNKNOWN),

@@ -234,6 +234,9 @@ def test_format_wants_as_many_tensors():
 
 def test_unsorted_segment_join():
     join = mr.strings.unsorted_segment_join
+    joined = mr.Dataset.from_tensors(["a", "b"]).map(lambda x: join(x, [1, 0], 3))
+    assert joined.element_spec.shape.as_list() == [3]
+    assert [x.tolist() for x in joined] == [[b"b", b"a", b""]]
     assert rows(join(["a", "b", "c"], [0, 1, 0], 3, ":")) == [b"a:c", b"b", b""]
     assert rows(join([["a", "b"], ["c", "d"]], [0, 0], 2, ":")) == [[b"a:c", b"b:d"], [b"", b""]]
     assert rows(join([["a", "b"], ["c", "d"]], [[0, 1], [1, 0]], 2)) == [b"ad", b"bc"]

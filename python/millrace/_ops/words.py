@@ -11,11 +11,13 @@ from typing import Any, Sequence
 import numpy as np
 
 from .. import errors
+from .._data.spec import TensorShape
 from .._data.structure import is_composite
 from .._graph.attrs import AttrTable
 from .._graph.symbol import TensorLike
 from .._graph.tensor import apply, apply1, convert_to_tensor
 from .arrays import expand_dims, reshape
+from .constants import sized, static_shape
 from .ragged.reduced import aggregated_rows
 from .ragged.tensor import RaggedTensor
 from .text import as_text, joined_axes
@@ -184,9 +186,11 @@ def unsorted_segment_join(
     array([b'b', b'a-c', b''], dtype=object)
     """
     attrs = AttrTable().bytes("separator", separator)
-    return apply1(
+    joined = apply1(
         "string_segment_join", [as_text(inputs), segment_ids, num_segments], attrs, same_dtype=False
     )
+    count, dims = static_shape(num_segments), TensorShape(joined.shape).dims
+    return joined if count is None or dims is None else sized(joined, [*count, *dims[1:]])
 
 
 def _join_rows(inputs: Any, axis: int, separator: str | bytes) -> Any:
