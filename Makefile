@@ -16,7 +16,7 @@ export PYTHON
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture and soak, SEEDS ($(SEEDS)), CALLS ($(CALLS)), PIPELINES ($(PIPELINES)), SEED and NAMES of check-tf, SEED, BUG and HOURS of sim, RULE of mutants, SINCE of lint"
+	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture and soak, SEEDS ($(SEEDS)), CALLS ($(CALLS)), PIPELINES ($(PIPELINES)), SEED, FIRST, NAMES and JOURNAL of check-tf, SEED, BUG and HOURS of sim, RULE of mutants, SINCE of lint"
 
 deps: ## install what is missing (Debian 12; as root, or say the command)
 	@scripts/deps.sh
@@ -34,7 +34,7 @@ check-tf: build ## the package beside TensorFlow itself, in a virtual environmen
 	@PEERS=1 scripts/deps.sh
 	@test -x build/tf/bin/python || $(PYTHON) -m venv build/tf
 	@build/tf/bin/pip -q install tensorflow-cpu==2.16.2
-	@scripts/with-build.sh $(RELEASE) build/tf/bin/python tests/check_tf/main.py --jobs $(JOBS) --calls $(CALLS) --pipelines $(PIPELINES) --seed $(or $(SEED),1) $(if $(FIRST),--first $(FIRST)) $(if $(NAMES),--names $(NAMES))
+	@scripts/with-build.sh $(RELEASE) build/tf/bin/python tests/check_tf/main.py --jobs $(JOBS) --calls $(CALLS) --pipelines $(PIPELINES) --seed $(or $(SEED),1) $(if $(FIRST),--first $(FIRST)) $(if $(JOURNAL),--journal $(JOURNAL)) $(if $(NAMES),--names $(NAMES))
 
 demo: build ## two trainers, three dispatchers, two workers, one of them killed (about a minute)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) examples/digits/demo.py

@@ -83,7 +83,7 @@ TABLE: list[tuple[str, str]] = [
     ),
     (r"_batch\(\d+, \[None\]\).* => refuses .*the row shape is known", "| `Dataset.sparse_batch`"),
     (r"^gather .* => .*refuses .*index \S+ is out of range", "| `gather` |"),
-    (r"^pipeline \(less is known\).*m\.shape\(", _UNKNOWN),
+    (r"^pipeline \(less is known\).*m\.(rank|shape|size)\(", _UNKNOWN),
     (r"_batch\(\d+, \[.* => refuses \(ValueError: sparse_batch: elements of shape", _EARLY),
     (r"^\w+\.decode_and_crop_jpeg \(differs\)(?!.* => refuses)", "`image.decode_and_crop_jpeg`"),
     (r"^fill .* => refuses .*the length of dims must be known", "| `fill`, `squeeze` |"),
