@@ -65,6 +65,11 @@ TABLE: list[tuple[str, str]] = [
     (r"^tile \(less is known\) \[unknown\].*\[.*0.*\]\)\) =>", _UNKNOWN),
     (r"^image\.resize \(less is known\).*preserve_aspect_ratio=True", _UNKNOWN),
     (r"^pipeline \(less is known\).*ragged_batch\(", _RAGGED_ROWS),
+    (
+        rf"^pipeline .*ragged_batch\(.*unbatch\(.*padded_batch\({_RUNS}.* \| refuses \(TypeError: "
+        r"`padded_batch` is only supported .*RaggedTensorSpec",
+        _RAGGED_ROWS,
+    ),
     (r"^pipeline \(died\).*(un|re)batch\(.* =>  \| died", _RAGGED_ROWS),
     (
         rf"^pipeline .*ragged_batch\(.*batch\({_RUNS}.* \| .*RaggedTensorSpec.*refuses "

@@ -351,6 +351,8 @@ def test_diagonals_and_bands():
         mr.linalg.diag([1], k=(0, 1))
     with pytest.raises(mr.errors.UnimplementedError, match="norm 2 of a matrix"):
         mr.norm([[1.0]], 2, axis=[0, 1])
+    with pytest.raises(ValueError, match="an axis is a number"):
+        mr.norm([[1.0]], axis=[0])
 
 
 # ---- numbers ----

@@ -504,8 +504,8 @@ def _vector_norm(x: Any, ord: Any, axis: Any) -> Any:
 def _norm(x: Tensor, ord: Any, axis: Any, keepdims: bool) -> Any:
     require_floats("norm", x.dtype)
     axes = list(axis) if isinstance(axis, (list, tuple)) else None if axis is None else [axis]
-    if axes is not None and len(axes) not in (1, 2):
-        raise ValueError(f"norm: an axis, or two of a matrix, not {axis}")
+    if isinstance(axis, (list, tuple)) and len(axis) != 2:
+        raise ValueError(f"norm: an axis is a number, or two of a matrix, not {axis}")
     if axes is not None and len(axes) == 2:
         result = _matrix_norm(x, ord, axes)
     elif axes is None and ord == "fro":
