@@ -76,6 +76,11 @@ TABLE: list[tuple[str, str]] = [
         r".*Cannot batch tensors with different shapes in component",
         _RAGGED_ROWS,
     ),
+    (  # the same, and the batch that fails is left out
+        rf"^pipeline .*ragged_batch\(.*\.batch\(.*ignore_errors\(\){_RUNS}.* \| \('dataset',"
+        r" .*, 'end', \(\)\)$",
+        _RAGGED_ROWS,
+    ),
     (
         rf"^pipeline .*choose_from_datasets\(.*concatenate\({_RUNS}.* \| .*MakeIterator"
         r".*Incompatible shapes at component \d+: expected .* but got \[\]",
