@@ -108,6 +108,7 @@ TABLE: list[tuple[str, str]] = [
     (rf"^parallel_stack {_RUNS}.* \| .*refuses .*shape attr must be fully", "| `parallel_stack` |"),
     (rf"^gather_nd {_RUNS}.* \| .*refuses .*but params is empty", "| `gather_nd` |"),
     (r"^histogram_fixed_width\w* .* \| .*refuses .*(double|float64)", _LITERAL),
+    (r"^realdiv \(differs\).* \| .*No OpKernel was registered to support Op 'RealDiv'", _DTYPES),
     (rf"^{_RUNS}.* \| .*refuses .*Could not find device for node", _DTYPES),
     (rf"^{_RUNS}.* \| .*refuses .*No OpKernel was registered to support Op", _DTYPES),
     (r"^roll \(less is known\)", _UNKNOWN),

@@ -12,7 +12,7 @@ from .._data.structure import is_ragged
 from .._graph.attrs import AttrTable
 from .._graph.literals import dtype_of, holds_complex, is_literal, to_array
 from .._graph.symbol import Symbol, TensorLike, current_graph, holds_symbols
-from .._graph.tensor import apply1, compute, convert_to_tensor
+from .._graph.tensor import apply1, compute, compute_each, convert_to_tensor
 from ..dtypes import DType, DTypeLike, as_dtype
 
 
@@ -141,8 +141,17 @@ def zeros_like(input: TensorLike, dtype: DTypeLike | None = None, name: str | No
     >>> mr.zeros_like([1.5, 2.5])
     array([0., 0.], dtype=float32)
     """
-    result = apply1("zeros_like", [input])
-    return result if dtype is None else cast(result, dtype)
+
+    def body(x: Symbol) -> Any:
+        if x.dtype.name != "string":
+            result = apply1("zeros_like", [x])
+        elif dtype is None or as_dtype(dtype) is x.dtype:
+            return apply1("substr", [x, 0, 0], AttrTable().bytes("unit", "BYTE"), same_dtype=False)
+        else:
+            result = apply1("not_equal", [x, x])
+        return result if dtype is None else cast(result, dtype)
+
+    return compute_each(body, [input])
 
 
 def ones_like(input: TensorLike, dtype: DTypeLike | None = None, name: str | None = None) -> Any:
