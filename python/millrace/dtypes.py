@@ -33,6 +33,9 @@ __all__ = [
 ]
 
 
+_BFLOAT16_MAX = float.fromhex("0x1.FEp127")
+
+
 class DType:
     """One element type. There is one object per type; compare with ``==`` or ``is``.
 
@@ -134,6 +137,8 @@ class DType:
 
     def _limit(self, which: str) -> Any:
         if self.kind == "f":
+            if self.name == "bfloat16":  # which numpy.finfo does not know
+                return self.numpy_dtype().type((-1 if which == "min" else 1) * _BFLOAT16_MAX)
             return getattr(np.finfo(self.numpy_dtype()), which)
         if self.kind in "iu":
             return getattr(np.iinfo(self._numpy), which)

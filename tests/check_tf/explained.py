@@ -60,6 +60,7 @@ TABLE: list[tuple[str, str]] = [
         r"^strings\.(bytes_split|unicode_\w+) \(less is known\).* => .*RaggedTensorSpec",
         "| `RaggedTensor`, `RaggedTensorSpec`",
     ),
+    (r"^strings\.ngrams \(differs\).*pad_values=.*\(strings\(shape=", "| `strings.ngrams` |"),
     (r"^strings\.format .*np\.array\(\[\], np\.bool_\)", "| `strings.format` |"),
     (r"^repeat \(less is known\).*lambda a, b:", _UNKNOWN),
     (r"^tile \(less is known\) \[unknown\].*\[.*0.*\]\)\) =>", _UNKNOWN),
@@ -80,6 +81,11 @@ TABLE: list[tuple[str, str]] = [
         rf"^pipeline .*ragged_batch\(.*\.batch\(.*ignore_errors\(\){_RUNS}.* \| \('dataset',"
         r" .*, 'end', \(\)\)$",
         _RAGGED_ROWS,
+    ),
+    (
+        r"^pipeline \(differs\).*window\(.*flat_map\(lambda w: w\.(skip|take)\(.* => .*refuses .*"
+        r"within one batch.* \| \('dataset'(?!.*refuses)",
+        "| `Dataset.window` |",
     ),
     (
         rf"^pipeline .*choose_from_datasets\(.*concatenate\({_RUNS}.* \| .*MakeIterator"

@@ -398,6 +398,7 @@ def test_saturated():
     assert mr.saturate_cast([-1, 70000], mr.uint16).tolist() == [0, 65535]
     assert mr.saturate_cast(np.uint64([2**63]), mr.int64).tolist() == [2**63 - 1]
     assert mr.saturate_cast([1e30, -1e30], mr.float16).tolist() == [65504, -65504]
+    assert mr.saturate_cast([2**31 - 1, -(2**31)], mr.float16).tolist() == [65504, -65504]
 
 
 def test_clipped_together():

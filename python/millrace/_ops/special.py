@@ -394,6 +394,8 @@ def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) 
             x = clip_by_value(x, low, high)
         elif to.is_floating and own.is_floating and to.size < own.size:
             x = clip_by_value(x, float(to.min), float(to.max))
+        elif to.is_floating and own.is_integer and own.max > to.max:
+            x = clip_by_value(x, max(int(to.min), own.min), int(to.max))
         return cast(x, to)  # which saturates from floats to integers
 
     return compute_each(body, [value])
