@@ -3,7 +3,7 @@
  * one back to the system and faults them in anew, which costs more than filling them: elements of
  * images come and go at a rate of gigabytes a second.
  *
- * What the calling thread gave back itself comes first: its core has it in its cache. What another
+ * What the calling thread gave back itself, and last, comes first: its core has it in its cache. What another
  * thread gave back, and has just read, is expensive to write (a line comes from another core's cache
  * several times slower than from memory): that rests until MR_SPARE_REST_BYTES of its size are
  * unused, and the one that has rested longest comes first.

@@ -26,12 +26,14 @@ static bool queue_is_sound_locked(const struct mr_ahead *a)
     struct mr_ahead_entry *const *at = &a->first;
     uint64_t rows = 0;
     uint32_t blocks = 0;
+    uint32_t errors = 0;
 
     for (; *at != NULL; at = &(*at)->next) {
         rows += (*at)->block != NULL ? mr_block_rows((*at)->block) : 0;
+        errors += (*at)->block == NULL;
         blocks++;
     }
-    return at == a->last && rows == a->rows && blocks == a->blocks;
+    return at == a->last && rows == a->rows && blocks == a->blocks && errors == a->errors;
 }
 
 /* How many elements there is room for, of so many at most. */
@@ -51,14 +53,22 @@ static bool may_go_further_locked(const struct mr_ahead *a)
     return a->blocks_max > 1 && a->bytes < DISTANCE_BYTES && a->ns < DISTANCE_NS;
 }
 
+/* An error takes no time and no room, and may be given for ever: it is taken before there is more. */
+static bool is_full_locked(const struct mr_ahead *a)
+{
+    if (a->errors > 0) {
+        return true;
+    }
+    return a->rows_max > 0 ? rows_left_locked(a) == 0
+                           : a->blocks >= a->blocks_max && !may_go_further_locked(a);
+}
+
 static void *take_work(void *ctx)
 {
     struct mr_ahead *a = ctx;
-    bool full = a->rows_max > 0 ? rows_left_locked(a) == 0
-                                : a->blocks >= a->blocks_max && !may_go_further_locked(a);
 
     MR_CHECK_MAGIC(a->input, MR_OP_MAGIC);
-    if (a->ended || a->pulling || full) {
+    if (a->ended || a->pulling || is_full_locked(a)) {
         return NULL;
     }
     a->pulling = true;
@@ -71,6 +81,7 @@ static void push_locked(struct mr_ahead *a, struct mr_ahead_entry *e)
     *a->last = e;
     a->last = &e->next;
     a->blocks++;
+    a->errors += e->block == NULL;
     a->bytes += e->bytes;
     a->ns += e->ns;
     a->rows += e->block != NULL ? mr_block_rows(e->block) : 0;
@@ -153,6 +164,7 @@ static void pop_locked(struct mr_ahead *a)
         a->last = &a->first;
     }
     a->blocks--;
+    a->errors -= e->block == NULL;
     a->bytes -= e->bytes;
     a->ns -= e->ns;
     mr_env_release(a->driver.env, e->charged);

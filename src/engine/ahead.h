@@ -25,6 +25,7 @@ struct mr_ahead {
     size_t bytes; /* of the blocks in the queue */
     int64_t ns;   /* that they took to make */
     uint32_t blocks;
+    uint32_t errors; /* of them */
     uint32_t blocks_max;
     uint32_t demand;
     bool pulling;

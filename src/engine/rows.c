@@ -103,6 +103,11 @@ static int grow(struct mr_rows *s, mr_error *err)
     if (s->fixed == 0) {
         return grow_array(s, (void **)&s->single, &s->cap, cap, sizeof s->single[0], err);
     }
+    if (s->n == UINT32_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "%zu elements are held, more are not possible",
+                            s->n);
+    }
+    cap = MR_MIN(cap, UINT32_MAX);
     size_t had = s->slots_cap;
     if (had < cap) {
         MR_TRY(grow_array(s, (void **)&s->slots, &s->slots_cap, cap, sizeof s->slots[0], err));
@@ -129,13 +134,10 @@ static int grow_origins(struct mr_rows *s, mr_error *err)
     return MR_OK;
 }
 
-/* Row @row of @block is to come to the end: whether all have places, and room for its own. */
-static int reserve_place(struct mr_rows *s, const mr_block *block, mr_error *err)
+/* Room for the places of as many rows as there is room for. */
+static int grow_places(struct mr_rows *s, mr_error *err)
 {
-    s->placed = (s->placed || s->n == 0) && mr_block_placed(block);
-    return s->placed && s->places_cap < s->cap ? grow_array(s, (void **)&s->places, &s->places_cap,
-                                                            s->cap, sizeof s->places[0], err)
-                                               : MR_OK;
+    return grow_array(s, (void **)&s->places, &s->places_cap, s->cap, sizeof s->places[0], err);
 }
 
 /* Where the row at the end comes from, if there is memory for it. */
@@ -242,19 +244,21 @@ int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
     bool image = s->images && mr_block_row_bytes(block, row, 1) < MR_ROW_COPY_BYTES_MAX;
     bool copied = s->fixed > 0 || image;
     bool tracked = copied && (s->origins != NULL || mr_block_origin(block) != NULL);
+    bool placed = (s->placed || s->n == 0) && mr_block_placed(block);
 
     MR_TRY(s->n == s->cap ? grow(s, err) : MR_OK);
     if (tracked && s->origins_cap < s->cap) {
         MR_TRY(grow_origins(s, err));
     }
-    MR_TRY(reserve_place(s, block, err));
+    MR_TRY(placed && s->places_cap < s->cap ? grow_places(s, err) : MR_OK);
     MR_TRY(s->fixed > 0 ? pack(s, block, row, err)
            : image      ? keep_image(s, block, row, err)
                         : keep_block(s, block, row, err));
     if (tracked) {
         s->origins[s->n] = mr_origin_ref(mr_block_origin(block));
     }
-    if (s->placed) {
+    s->placed = placed;
+    if (placed) {
         s->places[s->n] = mr_block_place(block, row);
     }
     if (copied && mr_block_traced(block)) {

@@ -480,6 +480,38 @@ static void looking_for_ever_can_be_ended(void **state)
     mr_dataset_unref(ds);
 }
 
+/* What fails again and again takes no time and no room: no reason to pull ever more of it. */
+static void errors_do_not_pile_up(int64_t buffer_size)
+{
+    static const int64_t zeros[4096];
+    mr_dataset *ds = make_ints(zeros, 4096);
+    mr_function *fn = fn_divide(ds, 0);
+    struct read_options options = {.threads = 2};
+
+    ds = make_one("prefetch", make_with_function("map", ds, fn, NULL, 0), "buffer_size",
+                  buffer_size);
+    mr_engine_iter *it = open_with(ds, &options);
+    for (int i = 0; i < 500; i++) {
+        mr_block *block = NULL;
+        void *saved = NULL;
+        size_t size = 0;
+
+        assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, -1, &block, NULL),
+                         MR_EINVAL);
+        CHECK_OK(mr_engine_save(it, &saved, &size, e)); /* what waits is in it */
+        mr_free(saved);
+        assert_in_range(size, 1, 4096);
+    }
+    mr_engine_close(it);
+    mr_dataset_unref(ds);
+}
+
+static void errors_that_wait_are_few(void **state)
+{
+    errors_do_not_pile_up(-1);
+    errors_do_not_pile_up(5);
+}
+
 static void waiting_for_others_can_be_ended(void **state)
 {
     struct outside *o = outside_new(1000, 3);
@@ -565,6 +597,7 @@ int main(void)
         cmocka_unit_test(cancel_ends_waiting),
         cmocka_unit_test(time_outs_lose_nothing),
         cmocka_unit_test(looking_for_ever_can_be_ended),
+        cmocka_unit_test(errors_that_wait_are_few),
         cmocka_unit_test(waiting_for_others_can_be_ended),
 
         cmocka_unit_test(iterators_count_repetitions),

@@ -290,9 +290,16 @@ static int pass_over(struct records_iter *it, int rc, mr_error *err)
     return mr_op_fail(&it->head, it->head.delivered, rc, err);
 }
 
-/* Record number @rows of the block at hand. MR_OK: what was read before it is given first. */
+/* Record number @rows of the block at hand. MR_OK: what was read before it is given first, or, where
+ * that is nothing, it is read again. */
 static int read_failed(struct records_iter *it, uint32_t rows, int rc, mr_error *err)
 {
+    if (it->file->too_large && rows == 0 && it->usual > 0) {
+        it->usual = 0; /* the room that was made for as many as usual was in its way */
+        mr_buf_free(&it->data);
+        put_back(it);
+        return MR_OK;
+    }
     if (it->file->too_large && rows == 0) {
         return pass_over(it, rc, err);
     }
@@ -322,7 +329,7 @@ static int read_some(struct records_iter *it, const struct mr_pull *pull, uint32
     it->data.memory = it->head.env->memory;
     mr_buf_clear(&it->data);
     if (it->most == 0) {
-        (void)mr_buf_reserve(&it->data, it->usual);
+        (void)mr_buf_reserve(&it->data, MR_MIN(it->usual, pull->bytes + pull->bytes / 8));
         mr_buf_clear(&it->data); /* that there is no memory is found out by reading */
     }
     it->alone = it->data.cap == 0 && rows_max == 1; /* one more that is looked for takes memory */
@@ -393,7 +400,10 @@ static int read_block(struct records_iter *it, const struct mr_pull *pull, mr_bl
         }
         return made;
     }
-    return rc == MR_OK ? mr_env_canceled_error(err) : mr_error_pass(err, rc, &failure);
+    if (rc != MR_OK) {
+        return mr_error_pass(err, rc, &failure);
+    }
+    return mr_env_cancelled(head->env) ? mr_env_canceled_error(err) : MR_OK;
 }
 
 static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,

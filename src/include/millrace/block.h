@@ -26,7 +26,7 @@ enum mr_column_kind {
  *   numbers: value i is data[i]; MR_BOOL is one byte, 0 or 1.
  *   MR_STRING: value i is the bytes data[offsets[i] .. offsets[i + 1]).
  * starts[0] and offsets[0] need not be 0: a slice points into its parent's arrays. `data` of an
- * unsliced column is aligned to 64 bytes; a slice's is aligned to the dtype only.
+ * unsliced column of numbers is aligned to 64 bytes; a slice's is aligned to the dtype only.
  *
  * The size is fixed for good: what is to be added takes the reserved bytes, which must be 0.
  */
