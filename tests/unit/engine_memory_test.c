@@ -5,6 +5,8 @@
 #include "base/alloc.h"
 #include "base/memory.h"
 
+#include <millrace/tfrecord.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -360,6 +362,42 @@ static void a_record_that_fits_when_it_is_read_alone_is_given(void **state)
     all_records_come_in(160u << 10);
 }
 
+/* The room that is made for as many bytes as those before had must not keep out what is larger. */
+static void a_record_larger_than_usual_comes_in(void **state)
+{
+    enum { SMALL = 40, SMALL_BYTES = 4 << 10, LARGE_BYTES = 300 << 10, ROOM = 420 << 10 };
+    char path[] = "/tmp/millrace-records-XXXXXX";
+    mr_memory *memory = budget_of(MIB);
+    char *zeros = calloc(1, LARGE_BYTES);
+    mr_tfrecord_writer *w = NULL;
+    uint32_t rows = 0;
+
+    assert_int_equal(close(mkstemp(path)), 0);
+    CHECK_OK(mr_tfrecord_writer_open(path, "", 0, &w, e));
+    for (int i = 0; i <= SMALL; i++) {
+        CHECK_OK(mr_tfrecord_writer_write(w, zeros, i < SMALL ? SMALL_BYTES : LARGE_BYTES, e));
+    }
+    CHECK_OK(mr_tfrecord_writer_close(w, e));
+    mr_dataset *ds = make("tfrecord", NULL, NULL, ATTRS(TEXT_ATTR("filename", path)), NULL);
+    mr_engine_iter *it = open_in(ds, memory);
+    assert_true(mr_memory_charge(memory, MR_MEMORY_WORK, MIB - ROOM));
+    while (rows <=
+           SMALL) { /* the last ones come alone: the blocks end where the large one begins */
+        mr_block *block = NULL;
+        uint32_t most = rows + 20 <= SMALL ? 20 : SMALL + 1 - rows;
+
+        CHECK_OK(mr_engine_pull(it, (struct mr_want){.rows_max = most}, -1, &block, e));
+        rows += mr_block_rows(block);
+        mr_block_unref(block);
+    }
+    mr_memory_release(memory, MIB - ROOM);
+    mr_engine_close(it);
+    mr_memory_unref(memory);
+    mr_dataset_unref(ds);
+    free(zeros);
+    (void)unlink(path);
+}
+
 /* Each is an error that names it, in its place; then the file has ended. */
 static void records_that_do_not_fit_are_passed_over_one_by_one(void **state)
 {
@@ -436,6 +474,7 @@ int main(void)
         cmocka_unit_test(a_line_too_long_that_is_cut_short_fails_once),
         cmocka_unit_test(records_that_do_not_fit_at_once_come_in_smaller_blocks),
         cmocka_unit_test(a_record_that_fits_when_it_is_read_alone_is_given),
+        cmocka_unit_test(a_record_larger_than_usual_comes_in),
         cmocka_unit_test(records_that_do_not_fit_are_passed_over_one_by_one),
     };
 
