@@ -328,7 +328,7 @@ static int read_some(struct records_iter *it, const struct mr_pull *pull, uint32
 
     it->data.memory = it->head.env->memory;
     mr_buf_clear(&it->data);
-    if (it->most == 0) {
+    if (it->most == 0 && it->usual > 0) {
         (void)mr_buf_reserve(&it->data, MR_MIN(it->usual, pull->bytes + pull->bytes / 8));
         mr_buf_clear(&it->data); /* that there is no memory is found out by reading */
     }
