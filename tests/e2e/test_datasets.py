@@ -471,6 +471,24 @@ def test_datasets_pickle_also_into_spawned_processes():
         pickle.dumps(iter(ds))
 
 
+def added(ds):
+    """A method of a user's class, which is a function of this module."""
+    return ds
+
+
+class Derived(Dataset):
+    assigned = added
+
+    def defined(self):
+        return self
+
+
+def test_functions_of_derived_classes_keep_their_names():
+    assert pickle.loads(pickle.dumps(added)) is added is Derived.assigned
+    assert pickle.loads(pickle.dumps(Derived.defined)) is Derived.defined
+    assert Dataset.map.__qualname__ == Dataset.shuffle.__qualname__[:-7] + "map" == "Dataset.map"
+
+
 def test_options_pickle_with_the_dataset():
     options = mr.Options()
     options.threading.private_threadpool_size = 2

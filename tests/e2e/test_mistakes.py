@@ -1,5 +1,6 @@
 """What people try first, out of habit, and what the errors say."""
 
+import functools
 import inspect
 import math
 import os
@@ -143,6 +144,72 @@ def test_a_function_of_other_arguments(ds, function, says):
         with pytest.raises(TypeError, match=f"{method.__name__} calls its function with {says}"):
             method(function)
     assert list(PAIRS.map(lambda *parts, scale=2: parts[0] * scale)) == [0, 2, 4]
+
+
+def with_scale(function):
+    @functools.wraps(function)
+    def scaled(x):
+        return function(x, 2)
+
+    return scaled
+
+
+@with_scale
+def times(x, scale):
+    return x * scale
+
+
+def of_two(x, y):
+    return x * 2
+
+
+of_two.__signature__ = inspect.signature(lambda: None)  # which is wrong
+
+
+class Doubler:
+    def __call__(self, x):
+        return x * 2
+
+    def double(self, x):
+        return self(x)
+
+
+def test_what_a_call_takes_says_the_call_and_no_signature():
+    numbers = mr.Dataset.range(3)
+    functions = [
+        times,
+        functools.partial(lambda scale, x: x * scale, 2),
+        Doubler(),
+        Doubler().double,
+    ]
+    for function in functions:
+        assert list(numbers.map(function)) == [0, 2, 4]
+    assert list(PAIRS.map(of_two)) == [0, 2, 4]
+    for function, says in [
+        (times, r"2 arguments, .*, which times\(x\) does"),
+        (functools.partial(lambda scale, x: x, 2), r"2 arguments, .*, which partial\(x\) does"),
+        (Doubler(), r"2 arguments, .*, which Doubler\(x\) does"),
+        (Doubler().double, r"2 arguments, .*, which double\(x\) does"),
+    ]:
+        with pytest.raises(TypeError, match=f"map calls its function with {says} not take"):
+            PAIRS.map(function)
+
+
+def test_errors_of_calls_inside_of_a_function_stay():
+    with pytest.raises(
+        TypeError, match=r"times\(\) missing 1 required positional argument: 'scale'"
+    ):
+        mr.Dataset.range(3).map(lambda x: times.__wrapped__(x))
+
+
+def test_reduce_inside_of_a_function_says_what_to_do():
+    for start in (lambda: mr.constant(0, mr.int64), lambda: np.int64(0)):
+        with pytest.raises(TypeError, match="reduce cannot be used inside .*let flat_map return"):
+            mr.Dataset.range(3).map(
+                lambda x: mr.Dataset.range(3).reduce(start(), lambda sum, y: sum + y)
+            )
+    sums = mr.Dataset.range(1, 4).flat_map(lambda x: mr.Dataset.range(x).batch(3))
+    assert list(sums.map(mr.reduce_sum)) == [0, 1, 3]
 
 
 def test_states_and_elements_are_two_arguments():

@@ -180,6 +180,31 @@ def test_stateless_numbers_depend_on_the_seed_alone():
         assert seeds.dtype == dtype and len(np.unique(seeds, axis=0)) == 50
 
 
+def test_seeds_of_64_bits():
+    numbers = mr.Dataset.range(50)
+    box = [[[0.2, 0.2, 0.9, 0.9]]]
+
+    def drawn(seed):
+        sampled = mr.Dataset.sample_from_datasets([numbers, numbers], seed=seed)
+        begin, size, _ = mr.image.sample_distorted_bounding_box(
+            [400, 600, 3], box, seed, min_object_covered=0.1
+        )
+        return (
+            mr.random.uniform([3], seed=seed).tolist(),
+            list(mr.Dataset.random(seed=seed).take(3)),
+            list(numbers.shuffle(50, seed=seed)),
+            list(sampled.take(20)),
+            [*begin, *size],
+        )
+
+    for seed in (2**63, 2**64 - 2):
+        assert drawn(np.uint64(seed)) == drawn(seed) == drawn(seed - 2**64)
+    assert drawn(np.uint64(2**64 - 2)) != drawn(np.int64(2**63 - 1)) == drawn(2**63 - 1)
+    for seed in (2**64, -(2**63) - 1):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="no signed integer of 64 bits"):
+            mr.random.uniform([3], seed=seed)
+
+
 def test_the_global_seed():
     def make():
         ds = mr.Dataset.range(20).shuffle(20).map(lambda x: (x, mr.random.uniform([])))

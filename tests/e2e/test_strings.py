@@ -285,6 +285,15 @@ def test_reduce_join_over_axes_of_ragged_tensors(axis, want):
     assert rows(traced) == want if not isinstance(traced, bytes) else traced == want
 
 
+@pytest.mark.parametrize("axis", [[1, 1], [1, -1], [0, 0], [0, -2]])
+def test_reduce_join_over_an_axis_named_twice(axis):
+    with pytest.raises(mr.errors.InvalidArgumentError, match=r"rank 2 names one of them twice"):
+        mr.strings.reduce_join(mr.ragged.constant([["a", "b"], ["c"]]), axis)
+    data = mr.ragged.constant([[["a", "b"], []], [["c"]]])
+    with pytest.raises(mr.errors.InvalidArgumentError, match=r"rank 3 names one of them twice"):
+        mr.strings.reduce_join(data, [axis[0], axis[0]])
+
+
 def test_hash_buckets_are_tensorflows():
     text = ["a", "", "hello world this is", "12345678"]
     assert rows(mr.strings.to_hash_bucket(text, 1000)) == [868, 899, 56, 287]

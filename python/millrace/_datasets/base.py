@@ -24,6 +24,8 @@ _ONE_SOURCE = {"range", "from_tensors", "from_tensor_slices", "map", "zip", "con
 _KEEP_ELEMENTS = {"shuffle", "take", "skip", "shard", "repeat", "prefetch"}
 _KEEP_SIZES = _KEEP_ELEMENTS | {"filter", "take_while", "cache", "ignore_errors", "zip"}
 
+_PACKAGE = __name__.partition(".")[0] + "."
+
 
 class DatasetBase:
     """
@@ -31,9 +33,15 @@ class DatasetBase:
     """
 
     def __init_subclass__(cls) -> None:
-        """The methods are Dataset's, whatever file they are in: errors of their calls say so."""
+        """
+        The methods are Dataset's, whatever file they are in: errors of their calls say so. What
+        others derive, or only assign in a class, keeps its name, by which pickle finds it.
+        """
         for name, method in vars(cls).items():
-            if inspect.isfunction(method) and not name.startswith("_"):
+            if not inspect.isfunction(method) or name.startswith("_"):
+                continue
+            ours = method.__module__.startswith(_PACKAGE)
+            if ours and method.__qualname__ == f"{cls.__qualname__}.{name}":
                 method.__qualname__ = f"Dataset.{name}"
 
     def __init__(self, handle: _ffi.DatasetHandle, options: Options | None = None) -> None:

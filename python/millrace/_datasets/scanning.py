@@ -31,12 +31,19 @@ def _relaxed(spec: _spec.TensorSpec, other: _spec.TensorSpec) -> _spec.TensorSpe
     )
 
 
+def _check_outside() -> None:
+    if current_graph() is not None:
+        raise TypeError(
+            "scan and reduce cannot be used inside of a traced function: let flat_map return "
+            "batches of the inner dataset, and compute with them in map (mr.reduce_sum, ...)"
+        )
+
+
 def scan_arguments(
     ds: DatasetBase, initial_state: Any, scan_func: Callable[..., Any]
 ) -> tuple[AttrTable, _ffi.FunctionHandle]:
     """(attributes, the traced function) of scan."""
-    if current_graph() is not None:
-        raise TypeError("scan and reduce cannot be used inside of a traced function")
+    _check_outside()
     leaves, structure = _structure.flatten(initial_state)
     arrays = [as_tensor_array(leaf) for leaf in leaves]
     state = [_spec.TensorSpec(array.shape, as_dtype(array.dtype)) for array in arrays]
@@ -89,6 +96,7 @@ def reduction(
         state = tuple(state) if isinstance(state, list) else state
         return state, state
 
+    _check_outside()
     leaves, structure = _structure.flatten(initial_state)
     arrays = [array[()] for array in map(as_tensor_array, leaves)]
     return _structure.unflatten(structure, arrays), both

@@ -28,19 +28,23 @@ def _described(arguments: Sequence[Any]) -> str:
     return "one argument, the element"
 
 
-def _check_arguments(func: Callable[..., Any], arguments: Sequence[Any], what: str) -> None:
-    """TypeError if @func cannot be called with @arguments."""
+def _refused(func: Callable[..., Any], arguments: Sequence[Any], error: TypeError) -> str | None:
+    """
+    How @func is called, in words, if @error says that it does not take @arguments. Signatures may
+    lie (of what functools.wraps made, or with a __signature__): they only explain a call that
+    Python refused, which has no frame of @func's in its traceback.
+    """
+    if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+        return None
     try:
-        signature = inspect.signature(func)
+        signature = inspect.signature(func, follow_wrapped=False)
     except (TypeError, ValueError):
-        return  # of C: it says so itself
+        return None  # of C: it says so itself
     try:
         signature.bind(*arguments)
     except TypeError:
-        takes = f"{getattr(func, '__name__', type(func).__name__)}{signature}"
-        raise TypeError(
-            f"{what} calls its function with {_described(arguments)}, which {takes} does not take"
-        ) from None
+        return f"{getattr(func, '__name__', type(func).__name__)}{signature}"
+    return None
 
 
 def call(func: Callable[..., Any], arguments: Sequence[Any], what: str) -> Any:
@@ -48,7 +52,6 @@ def call(func: Callable[..., Any], arguments: Sequence[Any], what: str) -> Any:
     What @func, a user's function, gives for symbolic @arguments. Errors that are Python's own get a
     line that says what is special here.
     """
-    _check_arguments(func, arguments, what)
     try:
         return func(*arguments)
     except KeyError as e:
@@ -57,6 +60,12 @@ def call(func: Callable[..., Any], arguments: Sequence[Any], what: str) -> Any:
             e.add_note(f"The elements that {what} gets have the keys {', '.join(map(repr, keys))}.")
         raise
     except TypeError as e:
+        takes = _refused(func, arguments, e)
+        if takes is not None:
+            raise TypeError(
+                f"{what} calls its function with {_described(arguments)}, which {takes} does not "
+                "take"
+            ) from None
         if str(e).endswith(("argument 'dim'", "argument 'keepdim'")):
             e.add_note("`dim` and `keepdim` of PyTorch are `axis` and `keepdims` here.")
         elif _TENSOR.search(str(e)):

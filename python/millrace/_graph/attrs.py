@@ -19,7 +19,9 @@ def _int64(name: str, value: Any) -> int:
     """ctypes would cut off what is too large."""
     number = integer(name, value)
     if not -(1 << 63) <= number < 1 << 63:
-        raise errors.InvalidArgumentError(f"{name} is {number}, which is no integer of 64 bits")
+        raise errors.InvalidArgumentError(
+            f"{name} is {number}, which is no signed integer of 64 bits"
+        )
     return number
 
 

@@ -9,6 +9,7 @@ from .._graph.attrs import AttrTable
 from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import apply, apply1, convert_to_tensor
 from .constants import cast, static_shape
+from .draws import signed_seed
 
 
 def _floats(values: TensorLike) -> Any:
@@ -166,7 +167,7 @@ def sample_distorted_bounding_box(
         use_image_if_no_bounding_boxes,
     )
     if seed:
-        attrs.int("seed", seed)
+        attrs.int("seed", signed_seed(seed))
     inputs = [_size(image_size), _floats(bounding_boxes)]
     return DistortedBoundingBox(*apply("sample_distorted_bounding_box", inputs, attrs, False))
 

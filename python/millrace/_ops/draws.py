@@ -50,12 +50,18 @@ def set_seed(seed: int | None) -> None:
         _made = 0
 
 
+def signed_seed(seed: Any) -> Any:
+    """@seed; an unsigned one of 64 bits as the signed one with the same bits."""
+    large = isinstance(seed, (int, np.integer)) and 1 << 63 <= int(seed) < 1 << 64
+    return int(seed) - (1 << 64) if large else seed
+
+
 def seed_of(seed: Any) -> Any:
     """The seed of an operator that is given @seed: combined with the global one, if there is one."""
     global _made
     with _lock:
         if _global is None or isinstance(seed, Symbol):
-            return seed
+            return signed_seed(seed)
         if seed is None:
             _made += 1
         key = (0, _made) if seed is None else (1, abs(int(seed)))

@@ -255,8 +255,13 @@ def reduce_join(
     axes = [int(a) for a in np.atleast_1d(np.asarray(axis, np.int64))]
     if any(not -rank <= a < rank for a in axes):
         raise errors.InvalidArgumentError(f"axis {axis!r} of a tensor of rank {rank}")
+    axes = sorted((a % rank for a in axes), reverse=True)
+    if len(set(axes)) < len(axes):
+        raise errors.InvalidArgumentError(
+            f"axis {axis!r} of a tensor of rank {rank} names one of them twice"
+        )
     joined = inputs
-    for one in sorted((a % rank for a in axes), reverse=True):
+    for one in axes:
         joined = _join_rows(joined, one, separator)
         joined = expand_dims(joined, one) if keepdims else joined
     return joined
