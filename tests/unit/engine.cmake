@@ -10,6 +10,7 @@ mr_test(engine_tfrecord_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_tfrecord_t
         LIBRARIES mr_engine)
 mr_test(engine_saved_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_saved_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
+target_link_options(engine_saved_test PRIVATE -Wl,--wrap=pread)
 mr_test(engine_split_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_split_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
 mr_test(dataset_test LABEL unit SOURCES ${MR_TEST_DIR}/dataset_test.c ${MR_TEST_DIR}/engine_support.c

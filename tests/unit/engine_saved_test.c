@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <ftw.h>
 #include <millrace/saved.h>
 #include <setjmp.h>
@@ -589,6 +590,52 @@ static void no_memory_for_reading(void **state)
     }
 }
 
+/* Reads of files fail as they do where the kernel has no memory: this one of those to come. */
+static int reads_until_failure;
+
+ssize_t __real_pread(int fd, void *to, size_t n, off_t offset);
+ssize_t __wrap_pread(int fd, void *to, size_t n, off_t offset);
+
+ssize_t __wrap_pread(int fd, void *to, size_t n, off_t offset)
+{
+    if (reads_until_failure > 0 && --reads_until_failure == 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return __real_pread(fd, to, n, offset);
+}
+
+/* The head of the file, of a record, its bytes: whichever is not read, nothing is lost. */
+static void a_read_without_memory_is_tried_again(void **state)
+{
+    char file[256];
+    bool reached = true;
+    int failures = 0;
+
+    save_numbers("", file);
+    for (int nth = 1; reached; nth++) {
+        reads_until_failure = nth;
+        struct lines l = read_chunk(file, chain_of());
+        reached = reads_until_failure == 0;
+        reads_until_failure = 0;
+        size_t first = l.n - 10;
+
+        assert_in_range(l.n, 10, 11);
+        for (size_t i = 0, rows = 0; i < l.n; i++) {
+            if (l.text[i][0] == '!') {
+                assert_non_null(strstr(l.text[i], "Cannot allocate memory"));
+                assert_non_null(strstr(l.text[i], file));
+                failures++;
+            } else {
+                assert_int_equal(atoi(l.text[i]), (int)rows++);
+            }
+        }
+        assert_int_equal(first, reached ? 1 : 0);
+        lines_free(&l);
+    }
+    assert_int_equal(failures, 2 + 5 * 2 + 1); /* beginning and end; records; the last head */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -606,6 +653,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(shards_are_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_memory_for_saving, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_memory_for_reading, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_read_without_memory_is_tried_again, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

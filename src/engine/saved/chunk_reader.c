@@ -66,9 +66,14 @@ static int check_identity(const struct mr_chunk_reader *r, uint64_t chain, mr_er
     uint64_t offset = r->size - sizeof head;
     struct mr_chunk_record last;
 
-    if (r->size % 64 != 0 || r->size < 2 * sizeof head ||
-        read_at(r, offset, head, sizeof head, NULL) != MR_OK ||
-        mr_chunk_parse_record(head, sizeof head, &last, NULL) != MR_OK ||
+    if (r->size % 64 != 0 || r->size < 2 * sizeof head) {
+        return MR_OK;
+    }
+    int rc = read_at(r, offset, head, sizeof head, err);
+    if (rc == MR_EEXHAUSTED) {
+        return rc; /* it may be another chunk */
+    }
+    if (rc != MR_OK || mr_chunk_parse_record(head, sizeof head, &last, NULL) != MR_OK ||
         last.kind != MR_CHUNK_END || last.chain == chain) {
         return MR_OK;
     }
@@ -194,7 +199,7 @@ int mr_chunk_next(struct mr_chunk_reader *r, const mr_spec *spec, mr_block **ret
     *lost = 0;
     int rc = next_record(r, &record, err);
     if (rc != MR_OK || record.kind == MR_CHUNK_END) {
-        r->ended = true;
+        r->ended = rc != MR_EEXHAUSTED; /* that is the machine's fault, not the file's */
         if (rc != MR_OK) {
             mr_error_wrap(err, "offset %" PRIu64, offset);
         }
