@@ -66,9 +66,8 @@ static int set_words(mr_dataset *ds, char **words, const char *text, mr_error *e
     char *copy = NULL;
 
     if (atomic_load(&ds->refs) != 1) {
-        return mr_error_set(err, MR_EPRECOND,
-                            "%s: the location is set before anything else has the dataset",
-                            ds->op->name);
+        return mr_error_set(err, MR_EPRECOND, "%s: %s is set before anything else has the dataset",
+                            ds->op->name, words == &ds->location ? "the location" : "its name");
     }
     MR_TRY_WRAP(mr_location_copy(text, &copy, err), err, "%s", ds->op->name);
     mr_free(*words);

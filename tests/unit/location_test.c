@@ -266,7 +266,12 @@ static void only_text_of_some_length_is_one(void **state)
     assert_null(ds->location);
     mr_dataset_ref(ds); /* somebody else has it */
     assert_int_equal(mr_dataset_set_location(ds, "a:1", &err), MR_EPRECOND);
+    assert_string_equal(err.message,
+                        "range: the location is set before anything else has the dataset");
     assert_null(ds->location);
+    assert_int_equal(mr_dataset_set_called(ds, "numbers", &err), MR_EPRECOND);
+    assert_string_equal(err.message, "range: its name is set before anything else has the dataset");
+    assert_null(ds->called);
     mr_dataset_unref(ds);
     mr_builder_free(b);
     mr_dataset_unref(ds);
