@@ -5,6 +5,7 @@ together or counts them.
 
 import contextlib
 import itertools
+import pathlib
 import re
 import warnings
 
@@ -603,6 +604,20 @@ def test_an_error_behind_a_state_names_the_record(lines, name):
             assert found or cut > 0
             assert all(f"(file '{lines[0][1]}', record" in m for m in found), found
             assert any("offset 12)" in m for m in found) or not found, found
+
+
+def test_a_file_that_is_the_same_for_all_elements_is_not_counted(tmp_path):
+    paths = [str(tmp_path / name) for name in ("words", "a", "b")]
+    for path, text in zip(paths, [b"7", b"1", b"none"]):
+        pathlib.Path(path).write_bytes(text)
+    both = {
+        "before": lambda path: [mr.io.read_file(paths[0]), mr.io.read_file(path)],
+        "behind": lambda path: [mr.io.read_file(path), mr.io.read_file(paths[0])][::-1],
+    }
+    for where, read in both.items():
+        ds = Dataset.from_tensor_slices(paths[1:]).map(read).prefetch(1)
+        (error,) = [m for m in messages(ds.map(lambda words, text: number(text))) if "none" in m]
+        assert re.search(r"\(file '[^']*/b'\)", error) and "more" not in error, where
 
 
 ZIPPED = {

@@ -93,8 +93,10 @@ static struct mr_record record_of(const struct mr_program *p, uint32_t row,
     for (uint32_t i = 0; i < p->nops; i++) {
         uint32_t slot = mr_plan_path_slot(&p->ops[i]);
 
-        readers += slot != MR_PLAN_NONE;
-        if (slot == MR_PLAN_NONE || p->slots[slot].uniform || record.file != NULL) {
+        if (slot == MR_PLAN_NONE || p->slots[slot].uniform) {
+            continue;
+        }
+        if (readers++ > 0) {
             continue;
         }
         struct path at = path_of(p, &p->ops[i], row, columns);
