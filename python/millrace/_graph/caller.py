@@ -37,7 +37,8 @@ _SYMBOLS = {
     "sub": b"-",
 }
 _HAND_ON = frozenset(["apply"])  # what they call is what the user wrote
-_TRACING = frozenset(["trace", "trace_body"])  # so is what these call, if it is not the user's
+# So is what these call, if it is not the user's.
+_TRACING = frozenset(["call", "trace", "trace_body"])
 
 
 def symbol_of(op: str) -> bytes | None:
