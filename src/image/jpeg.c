@@ -302,13 +302,29 @@ static int decode_lines(struct reading *r)
     return MR_OK;
 }
 
+/* @blocks of a component, rounded up to whole units of all components. */
+static size_t whole_units(JDIMENSION blocks, int factor)
+{
+    size_t each = (size_t)factor; /* the library has checked that it is from 1 to 4 */
+
+    return (blocks + each - 1) / each * each;
+}
+
 /* A picture that comes in several scans is held as coefficients until it is whole. */
 static int lend_coefficients(struct reading *r)
 {
     const struct jpeg_decompress_struct *d = &r->d;
-    size_t bytes = (size_t)d->image_width * d->image_height * (size_t)d->num_components;
+    size_t blocks = 0;
 
-    return jpeg_has_multiple_scans(&r->d) ? mr_memory_lend(2 * bytes, &r->lent, r->err) : MR_OK;
+    for (int c = 0; c < d->num_components; c++) {
+        const jpeg_component_info *comp = &d->comp_info[c]; /* colours may have fewer */
+
+        blocks += whole_units(comp->width_in_blocks, comp->h_samp_factor) *
+                  whole_units(comp->height_in_blocks, comp->v_samp_factor);
+    }
+    return jpeg_has_multiple_scans(&r->d)
+               ? mr_memory_lend(blocks * sizeof(JBLOCK), &r->lent, r->err)
+               : MR_OK;
 }
 
 static int read_picture(struct reading *r)

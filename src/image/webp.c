@@ -33,6 +33,18 @@ static int header(struct mr_bytes in, const struct mr_image_request *want,
     return MR_OK;
 }
 
+#define LOSSLESS 2 /* a format */
+
+/* What has no losses, and how transparent a picture with losses is, the library decodes into up to
+ * four bytes a pixel of its own first. */
+static bool is_held(struct mr_bytes in)
+{
+    WebPBitstreamFeatures found;
+
+    return WebPGetFeatures(in.data, in.size, &found) == VP8_STATUS_OK &&
+           (found.format == LOSSLESS || found.has_alpha);
+}
+
 static int decode(struct mr_bytes in, const struct mr_image_request *want,
                   const struct mr_image_info *info, void *pixels, mr_error *err)
 {
@@ -41,8 +53,9 @@ static int decode(struct mr_bytes in, const struct mr_image_request *want,
     struct mr_memory_lent lent = {0};
     MR_AUTO(mr_memory_give_back) struct mr_memory_lent *held = &lent;
 
-    /* Without loss, the library decodes into four bytes a pixel of its own first. */
-    MR_TRY(mr_memory_lend((size_t)info->width * info->height * 4, held, err));
+    if (is_held(in)) {
+        MR_TRY(mr_memory_lend((size_t)info->width * info->height * 4, held, err));
+    }
     void *made = info->channels == 4
                      ? WebPDecodeRGBAInto(in.data, in.size, pixels, bytes, (int)line)
                      : WebPDecodeRGBInto(in.data, in.size, pixels, bytes, (int)line);

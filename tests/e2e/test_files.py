@@ -72,8 +72,7 @@ def test_what_a_function_needs_besides_its_results_is_in_the_budget():
     assert list(ds) == [0, 1, 2]
     with pytest.raises(
         mr.errors.ResourceExhaustedError,
-        match=r"map \(step 2, .*:[0-9]+\): lookup \(.*:[0-9]+\): [0-9]+ bytes more "
-        + refused,
+        match=r"map \(step 2, .*:[0-9]+\): lookup \(.*:[0-9]+\): [0-9]+ bytes more " + refused,
     ):
         list(in_a_mebibyte(ds))
     lines = Dataset.range(40).map(lambda x: mr.fill([3000], x))
@@ -86,6 +85,7 @@ def test_what_a_function_needs_besides_its_results_is_in_the_budget():
 
 NOISE = np.random.RandomState(4).randint(0, 256, (450, 450, 4)).astype(np.uint8)
 GREY = np.zeros((1000, 1000, 1), np.uint8)
+IMAGES = pathlib.Path(__file__).parents[1] / "fuzz/corpus/image"
 # Functions that work on more than their arguments and results: those fit into a mebibyte.
 WORK = {
     "reduce_sum": (np.zeros((1, 90000), np.float32), lambda x: mr.reduce_sum(x, 0)),
@@ -95,18 +95,30 @@ WORK = {
     "encode_png": (GREY, mr.io.encode_png),
     "encode_jpeg": (GREY, mr.io.encode_jpeg),
     "encode_jpeg in scans": (GREY[:600, :600], lambda x: mr.io.encode_jpeg(x, progressive=True)),
-    "decode_image of a PNG of two channels": (
+    "decode_png of a PNG of two channels": (
         mr.io.encode_png(NOISE),
         lambda x: mr.io.decode_png(x, channels=2),
     ),
-    "decode_image of a part": (
+    "decode_png of a part": (
         mr.io.encode_png(np.zeros((700, 700, 3), np.uint8)),
         lambda x: mr.slice(mr.io.decode_png(x, channels=3), [0, 0, 0], [2, 2, 3]),
     ),
-    "decode_image of scans": (
+    "decode_jpeg of scans": (
+        mr.io.encode_jpeg(NOISE[..., :3], quality=5, progressive=True, chroma_downsampling=False),
+        lambda x: mr.io.decode_jpeg(x, ratio=8),
+    ),
+    "decode_image without losses": (
+        (IMAGES / "large-lossless.webp").read_bytes(),
+        mr.io.decode_image,
+    ),
+}
+# Functions that work on less than those.
+LITTLE_WORK = {
+    "decode_jpeg of scans with fewer colours": (
         mr.io.encode_jpeg(NOISE[..., :3], quality=5, progressive=True),
         lambda x: mr.io.decode_jpeg(x, ratio=8),
     ),
+    "decode_image with losses": ((IMAGES / "large-lossy.webp").read_bytes(), mr.io.decode_image),
 }
 
 
@@ -120,6 +132,13 @@ def test_what_a_function_works_on_is_in_the_budget(what):
         match=rf"{what.split()[0]} \(.*\): [0-9]+ bytes more do not fit into the memory budget",
     ):
         next(iter(in_a_mebibyte(ds)))
+
+
+@pytest.mark.parametrize("what", LITTLE_WORK)
+def test_what_a_function_does_not_work_on_is_not_in_the_budget(what):
+    argument, function = LITTLE_WORK[what]
+    ds = Dataset.from_tensors(argument).map(function)
+    assert np.array_equal(next(iter(in_a_mebibyte(ds))), next(iter(ds)))
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP", "ZSTD"])
