@@ -461,7 +461,8 @@ class Batches(DatasetBase):
             batch_size = sizes[0]
         if not isinstance(batch_size, Symbol):
             if not drop_remainder:  # whole batches of whole batches leave no remainder
-                drop_remainder = _divides(batch_size, [spec.shape for spec in self._leaf_specs()])
+                specs, _ = _structure.flatten(self.element_spec, is_leaf=_structure.is_composite)
+                drop_remainder = _divides(batch_size, [spec.shape for spec in specs])
         return self.unbatch().batch(batch_size, drop_remainder=drop_remainder)
 
     def _rebatch_in_turn(self, sizes: Sequence[int], drop_remainder: bool) -> Self:
