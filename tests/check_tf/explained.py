@@ -60,7 +60,10 @@ TABLE: list[tuple[str, str]] = [
         r"^strings\.(bytes_split|unicode_\w+) \(less is known\).* => .*RaggedTensorSpec",
         "| `RaggedTensor`, `RaggedTensorSpec`",
     ),
-    (r"^strings\.ngrams \(differs\).*pad_values=.*\(strings\(shape=", "| `strings.ngrams` |"),
+    (
+        r"^strings\.ngrams \(differs\)(?=.*pad_values=)(?=.*\(strings\(shape=)",
+        "| `strings.ngrams` |",
+    ),
     (r"^strings\.format .*np\.array\(\[\], np\.bool_\)", "| `strings.format` |"),
     (r"^repeat \(less is known\).*lambda a, b:", _UNKNOWN),
     (r"^tile \(less is known\) \[unknown\].*\[.*0.*\]\)\) =>", _UNKNOWN),
