@@ -91,6 +91,11 @@ TABLE: list[tuple[str, str]] = [
         "| `Dataset.window` |",
     ),
     (
+        r"^pipeline \(differs\).*D\.zip\(.* => .*refuses \(FailedPreconditionError: zip .*behind an "
+        r"error of unknown extent.* \| \('dataset'(?!.*refuses)",
+        "| `Dataset.zip` |",
+    ),
+    (
         rf"^pipeline .*choose_from_datasets\(.*concatenate\({_RUNS}.* \| .*MakeIterator"
         r".*Incompatible shapes at component \d+: expected .* but got \[\]",
         "`Dataset.choose_from_datasets`",
@@ -118,8 +123,10 @@ TABLE: list[tuple[str, str]] = [
     (rf"^gather_nd {_RUNS}.* \| .*refuses .*but params is empty", "| `gather_nd` |"),
     (r"^histogram_fixed_width\w* .* \| .*refuses .*(double|float64)", _LITERAL),
     (r"^realdiv \(differs\).* \| .*No OpKernel was registered to support Op 'RealDiv'", _DTYPES),
+    (rf"^{_RUNS}.* \| .*refuses .*TileOp : The input data type is not supported", _DTYPES),
     (rf"^{_RUNS}.* \| .*refuses .*Could not find device for node", _DTYPES),
     (rf"^{_RUNS}.* \| .*refuses .*No OpKernel was registered to support Op", _DTYPES),
+    (r"^slice \(less is known\) \[unknown\]", _UNKNOWN),
     (r"^roll \(less is known\)", _UNKNOWN),
     (
         r"^pipeline \(differs\).*m\.(size|rank)\(.*ragged_batch\(.* => .*RaggedTensorSpec.* \| "
