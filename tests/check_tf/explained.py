@@ -70,8 +70,13 @@ TABLE: list[tuple[str, str]] = [
     (r"^image\.resize \(less is known\).*preserve_aspect_ratio=True", _UNKNOWN),
     (r"^pipeline \(less is known\).*ragged_batch\(", _RAGGED_ROWS),
     (
-        rf"^pipeline .*ragged_batch\(.*unbatch\(.*padded_batch\({_RUNS}.* \| refuses \(TypeError: "
+        rf"^pipeline .*ragged_batch\(.*unbatch\(.*(padded_batch|bucket_by\w+)\({_RUNS}.* \| refuses \(TypeError: "
         r"`padded_batch` is only supported .*RaggedTensorSpec",
+        _RAGGED_ROWS,
+    ),
+    (
+        rf"^pipeline .*ragged_batch\(.*unbatch\(.*ragged_batch\({_RUNS}.* \| .*Data type mismatch at "
+        r"component \d+: expected variant",
         _RAGGED_ROWS,
     ),
     (r"^pipeline \(died\).*(un|re)batch\(.* =>  \| died", _RAGGED_ROWS),
