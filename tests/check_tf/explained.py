@@ -60,15 +60,23 @@ TABLE: list[tuple[str, str]] = [
         r"^strings\.(bytes_split|unicode_\w+) \(less is known\).* => .*RaggedTensorSpec",
         "| `RaggedTensor`, `RaggedTensorSpec`",
     ),
-    (r"^strings\.ngrams \(differs\).*pad_values=.*\(strings\(shape=", "| `strings.ngrams` |"),
+    (
+        r"^strings\.ngrams \(differs\)(?=.*pad_values=)(?=.*\(strings\(shape=)",
+        "| `strings.ngrams` |",
+    ),
     (r"^strings\.format .*np\.array\(\[\], np\.bool_\)", "| `strings.format` |"),
     (r"^repeat \(less is known\).*lambda a, b:", _UNKNOWN),
     (r"^tile \(less is known\) \[unknown\].*\[.*0.*\]\)\) =>", _UNKNOWN),
     (r"^image\.resize \(less is known\).*preserve_aspect_ratio=True", _UNKNOWN),
     (r"^pipeline \(less is known\).*ragged_batch\(", _RAGGED_ROWS),
     (
-        rf"^pipeline .*ragged_batch\(.*unbatch\(.*padded_batch\({_RUNS}.* \| refuses \(TypeError: "
+        rf"^pipeline .*ragged_batch\(.*unbatch\(.*(padded_batch|bucket_by\w+)\({_RUNS}.* \| refuses \(TypeError: "
         r"`padded_batch` is only supported .*RaggedTensorSpec",
+        _RAGGED_ROWS,
+    ),
+    (
+        rf"^pipeline .*ragged_batch\(.*unbatch\(.*ragged_batch\({_RUNS}.* \| .*Data type mismatch at "
+        r"component \d+: expected variant",
         _RAGGED_ROWS,
     ),
     (r"^pipeline \(died\).*(un|re)batch\(.* =>  \| died", _RAGGED_ROWS),
@@ -86,6 +94,11 @@ TABLE: list[tuple[str, str]] = [
         r"^pipeline \(differs\).*window\(.*flat_map\(lambda w: w\.(skip|take)\(.* => .*refuses .*"
         r"within one batch.* \| \('dataset'(?!.*refuses)",
         "| `Dataset.window` |",
+    ),
+    (
+        r"^pipeline \(differs\).*D\.zip\(.* => .*refuses \(FailedPreconditionError: zip .*behind an "
+        r"error of unknown extent.* \| \('dataset'(?!.*refuses)",
+        "| `Dataset.zip` |",
     ),
     (
         rf"^pipeline .*choose_from_datasets\(.*concatenate\({_RUNS}.* \| .*MakeIterator"
@@ -115,8 +128,10 @@ TABLE: list[tuple[str, str]] = [
     (rf"^gather_nd {_RUNS}.* \| .*refuses .*but params is empty", "| `gather_nd` |"),
     (r"^histogram_fixed_width\w* .* \| .*refuses .*(double|float64)", _LITERAL),
     (r"^realdiv \(differs\).* \| .*No OpKernel was registered to support Op 'RealDiv'", _DTYPES),
+    (rf"^{_RUNS}.* \| .*refuses .*TileOp : The input data type is not supported", _DTYPES),
     (rf"^{_RUNS}.* \| .*refuses .*Could not find device for node", _DTYPES),
     (rf"^{_RUNS}.* \| .*refuses .*No OpKernel was registered to support Op", _DTYPES),
+    (r"^slice \(less is known\) \[unknown\]", _UNKNOWN),
     (r"^roll \(less is known\)", _UNKNOWN),
     (
         r"^pipeline \(differs\).*m\.(size|rank)\(.*ragged_batch\(.* => .*RaggedTensorSpec.* \| "

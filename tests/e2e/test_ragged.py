@@ -575,3 +575,15 @@ def test_parts_of_a_tensor_without_values():
         mr.Dataset.from_tensor_slices(hollow).batch(9).map(lambda x: mr.parallel_stack([x, x]))
     )
     assert stacked.element_spec.shape.as_list() == [2, None, 0]
+
+
+def test_rebatch_of_ragged_and_sparse_batches_leaves_nothing_out():
+    """What divides is the number of rows, not that of splits, nor the rank."""
+    one = mr.Dataset.from_tensor_slices([1, 2, 3]).batch(3).ragged_batch(1, drop_remainder=True)
+    assert one.rebatch(2).element_spec.shape.as_list() == [None, None]
+    assert lists(one.rebatch(2)) == [[[1, 2, 3]]]
+    pairs = rows(4).ragged_batch(2, drop_remainder=True)
+    assert lists(pairs.rebatch(3)) == [[[], [0], [0, 1]], [[0, 1, 2]]]
+    assert pairs.rebatch(1).element_spec.shape.as_list() == [1, None]
+    sparse = mr.Dataset.range(5).map(lambda x: mr.sparse.from_dense(mr.one_hot(x, 3))).batch(2)
+    assert [x.shape[0] for x in sparse.rebatch(2)] == [2, 2, 1]

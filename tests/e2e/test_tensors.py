@@ -209,6 +209,8 @@ def test_shapes():
     check(lambda v: mr.zeros_like(v) + mr.ones_like(v), lambda v: np.ones_like(v), x)
     assert mr.zeros_like("a") == b"" and mr.zeros_like(["a", "b"]).tolist() == [b"", b""]
     assert mr.zeros_like(["a"], mr.int64).tolist() == [0]
+    with pytest.raises(TypeError, match="1 is no string"):
+        mr.ones([2], mr.string)
     check(lambda v: mr.slice(v, [0, 1], [-1, 2]), lambda v: v[:, 1:3], x)
     flat = np.arange(8, dtype=np.int32).reshape(2, 4)
     places = mr.Dataset.range(3).map(lambda i: mr.slice(flat, mr.stack([0, i]), [-1, 1]))

@@ -461,7 +461,9 @@ class Batches(DatasetBase):
             batch_size = sizes[0]
         if not isinstance(batch_size, Symbol):
             if not drop_remainder:  # whole batches of whole batches leave no remainder
-                drop_remainder = _divides(batch_size, [spec.shape for spec in self._leaf_specs()])
+                whole = _spec.element_spec_of(self._spec_ptr)
+                specs, _ = _structure.flatten(whole, is_leaf=_structure.is_composite)
+                drop_remainder = _divides(batch_size, [spec.shape for spec in specs])
         return self.unbatch().batch(batch_size, drop_remainder=drop_remainder)
 
     def _rebatch_in_turn(self, sizes: Sequence[int], drop_remainder: bool) -> Self:

@@ -8,6 +8,7 @@ from typing import Any
 from .._graph.symbol import TensorLike
 from .._graph.tensor import Tensor, apply1, compute_each
 from .arrays import where
+from .constants import zeros_like
 from .docs import described
 from .special import require_floats
 
@@ -46,7 +47,7 @@ def imag(input: TensorLike, name: str | None = None) -> Any:
     array([2.], dtype=float32)
     """
     return compute_each(
-        lambda x: apply1("imag" if x.dtype.is_complex else "zeros_like", [x]), [input]
+        lambda x: apply1("imag", [x]) if x.dtype.is_complex else zeros_like(x), [input]
     )
 
 

@@ -280,6 +280,8 @@ def ones(shape: Any, dtype: DTypeLike = "float32", name: str | None = None) -> A
     >>> mr.ones([2], mr.int64)
     array([1, 1])
     """
+    if as_dtype(dtype).kind == "s":
+        raise TypeError("ones: 1 is no string")
     return _filled(shape, dtype, 1)
 
 
