@@ -47,9 +47,10 @@ KINDS = {
         lambda x: {"a": (x, mr.cast(x, mr.float16)), "b": mr.reshape(mr.range(x, x + 6), [2, 3])}
     ),
     "ragged": lambda: Dataset.from_tensor_slices(mr.ragged.constant([[1], [], [2, 3]])),
+    # map() forgets the sizes of sparse tensors, as files do
     "sparse": lambda: Dataset.from_tensor_slices(
         mr.SparseTensor([[0, 1], [2, 0]], np.array([1.5, 2.5]), [3, 2])
-    ),
+    ).map(lambda x: x),
     "large": lambda: Dataset.range(3).map(lambda x: mr.zeros([300, 300]) + mr.cast(x, "float32")),
 }
 
@@ -274,16 +275,18 @@ def records_of(chunk):
 def test_a_record_of_another_chunk_is_no_part_of_this_one(tmp_path):
     """Sound in itself, of the same size and in the same place."""
     for name, first in (("a", 0), ("b", 7)):
-        Dataset.range(first, first + 100_000).save(str(tmp_path / name), compression="NONE")
+        ds = Dataset.range(first, first + 250_000).batch(50_000)  # each is a record of its own
+        ds.save(str(tmp_path / name), compression="NONE")
     (path,), (other,) = chunks_of(tmp_path / "a"), chunks_of(tmp_path / "b")
     chunk, foreign = path.read_bytes(), other.read_bytes()
     at = records_of(chunk)
     assert at == records_of(foreign) and len(at) > 3
     replace(path, chunk[: at[1]] + foreign[at[1] : at[2]] + chunk[at[2] :])
-    it, got = iter(Dataset.load(str(tmp_path / "a"))), []
+    got = []
     with pytest.raises(mr.errors.DataLossError, match="does not belong behind those before it"):
-        got.extend(iter(lambda: next(it, None), None))
-    assert got == list(range(len(got))) and 0 < len(got) < 100_000
+        for batch in Dataset.load(str(tmp_path / "a")):
+            got += batch.tolist()
+    assert got == list(range(len(got))) and 0 < len(got) < 250_000
 
 
 def test_records_of_files_are_saved_with_elements(tmp_path):
