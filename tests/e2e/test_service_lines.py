@@ -335,8 +335,8 @@ def test_a_file_that_another_function_has_read_is_named(between, tmp_path, clust
 def test_two_files_for_an_element_are_two(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(b"none")
-    ds = Dataset.from_tensors(str(tmp_path / "a"))
-    both = ds.map(lambda a: (mr.io.read_file(a), mr.io.read_file(str(tmp_path / "b"))))
+    ds = Dataset.from_tensors((str(tmp_path / "a"), str(tmp_path / "b")))
+    both = ds.map(lambda a, b: (mr.io.read_file(a), mr.io.read_file(b)))
     decoded = both.shuffle(2).map(lambda a, b: mr.io.decode_png(b))
     assert "/a', and 1 more): decode_png (" in error_of(decoded)
 
