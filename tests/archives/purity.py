@@ -16,11 +16,11 @@ import sys
 ALLOWED = [
     r"mr_(grow|malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|memdup)|free",
     r"mr_(address|buf|error|map|share|shares)_.*|mr_assert_failed|mr_escape|mr_cut_front|mr_mix64|mr_hash(64|128)",
-    r"mr_memory_(add|charge|current|refused|release)|mr_spare_(malloc|free)",
+    r"mr_memory_(add|charge|current|give_back|lend|refused|release)|mr_spare_(malloc|free)",
     # So is being told to stop.
     r"mr_cancel_check",
     r"millrace__.*|protobuf_c_.*",
-    r"mem(chr|cmp|cpy|mem|move|set)|str(cmp|ncmp|chr|rchr|spn|cspn|casecmp|len|nlen|str|toul|toll)",
+    r"mem(chr|cmp|cpy|mem|move|set)|str(cmp|ncmp|chr|rchr|spn|cspn|casecmp|ncasecmp|len|nlen|str|toul|toll)",
     r"qsort(_r)?|v?snprintf|__errno_location",
     r"_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__.*_chk|_Unwind_Resume|__tls_get_addr|__gcov.*",
 ]

@@ -266,8 +266,15 @@ WIDE = {
 }
 
 
-@pytest.mark.parametrize("what", WIDE)
-@pytest.mark.parametrize("number", [2**63, 2**64 + 2, 2 - 2**64])
+@pytest.mark.parametrize(
+    "what, number",
+    [
+        (what, number)
+        for what in WIDE
+        for number in (2**63, 2**64 + 2, 2 - 2**64)
+        if not what.startswith("seed") or number != 2**63  # seeds may be unsigned
+    ],
+)
 def test_numbers_of_more_than_64_bits(what, number):
     """They are no others of which the last bits are the same."""
     with pytest.raises((ValueError, OverflowError, TypeError)) as raised:
