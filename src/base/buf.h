@@ -25,7 +25,8 @@ void mr_buf_puts(struct mr_buf *b, const char *s);
 void mr_buf_printf(struct mr_buf *b, const char *fmt, ...) MR_PRINTF(2, 3);
 /* Room for @n more bytes; the pointer to write them to, or NULL. Add to `len` what was written. */
 void *mr_buf_reserve(struct mr_buf *b, size_t n);
-/* The bytes (freed with mr_free(); @b is not `spare`); @b is empty afterwards. NULL after a failed allocation. */
+/* The bytes (freed with mr_free(); @b is not `spare`); @b is empty afterwards. NULL after a failed
+ * allocation. */
 void *mr_buf_take(struct mr_buf *b, size_t *len);
 void mr_buf_clear(struct mr_buf *b); /* keeps the memory */
 /* MR_EEXHAUSTED for one that failed. */

@@ -7,7 +7,6 @@
 #include "tests/support/heap.h"
 #include "worker/chain.h"
 
-#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -181,30 +180,26 @@ static bool live(void)
     return failures > 0 || progress.failures > 0;
 }
 
-static size_t in_use(void)
-{
-    return MR_TEST_MALLOC_IS_GLIBCS ? mallinfo2().uordblks : 0; /* else the sanitizer looks */
-}
-
 /* Live with the nth allocation failing (0: none); it is told, or not, and leaves nothing behind. A
  * thread more than ever before keeps something for the next: only what grows each time has leaked.
  */
 static bool live_cleanly(uint64_t nth, bool *reached)
 {
     for (int tries = 1;; tries++) {
-        size_t before = in_use();
+        size_t before = mr_test_heap_in_use();
         uint64_t start = mr_alloc_count();
 
         mr_alloc_fail_at(nth);
         bool told = live();
         mr_alloc_fail_at(0);
         *reached = mr_alloc_count() - start >= nth;
-        if (in_use() <= before) {
+        if (mr_test_heap_in_use() <= before) {
             return told;
         }
         if (tries == 3) {
-            fail_msg("%zu bytes are left after allocation %llu, fault %d %llu", in_use() - before,
-                     (unsigned long long)nth, fault_kind, (unsigned long long)fault_nth);
+            fail_msg("%zu bytes are left after allocation %llu, fault %d %llu",
+                     mr_test_heap_in_use() - before, (unsigned long long)nth, fault_kind,
+                     (unsigned long long)fault_nth);
         }
     }
 }

@@ -1,6 +1,9 @@
-/* A heap in which much is free and resident, and can only be given back by asking for it. */
+/* What the heap has: in use, resident, and free but resident until somebody asks for it. */
 #pragma once
 
+#include "base/spare.h"
+
+#include <malloc.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -17,3 +20,10 @@ void mr_test_heap_spike(void);
 
 /* Of this process, without what files are behind. */
 size_t mr_test_resident_bytes(void);
+
+/* Bytes that are in use, without what waits to be used again. 0: the sanitizer looks. */
+static inline size_t mr_test_heap_in_use(void)
+{
+    mr_spare_trim();
+    return MR_TEST_MALLOC_IS_GLIBCS ? mallinfo2().uordblks : 0;
+}
