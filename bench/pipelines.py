@@ -49,7 +49,7 @@ VARIANTS = {
     },
     "c": {
         "decode, batch": "D.from_tensor_slices(files('c')).repeat(8).map(augmented).batch(32)",
-        "decode (A), batch": "D.from_tensor_slices(files('c'))"
+        "decode (A), batch": "D.from_tensor_slices(files('c')).repeat(8)"
         ".map(augmented, num_parallel_calls=A).batch(32).prefetch(2)",
     },
     "d": {
@@ -81,8 +81,8 @@ VARIANTS = {
         ".map(normal, num_parallel_calls=A).prefetch(2)",
     },
     "h": {
-        "decode, batch": "D.from_tensor_slices(files('c')).map(resized).batch(32)",
-        "decode (A), batch": "D.from_tensor_slices(files('c'))"
+        "decode, batch": "D.from_tensor_slices(files('c')).repeat(8).map(resized).batch(32)",
+        "decode (A), batch": "D.from_tensor_slices(files('c')).repeat(8)"
         ".map(resized, num_parallel_calls=A).batch(32).prefetch(2)",
     },
     "i": {

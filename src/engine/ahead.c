@@ -7,6 +7,8 @@
 #define AUTOMATIC_MAX 8u
 /* What is made so quickly, and is no larger than a block, costs less than to be handed over. */
 #define QUICK_NS MR_NS_PER_MS
+/* So many calls in turn that are not quick are no interruptions of the machine. */
+#define SLOW_CALLS 2u
 #define DISTANCE_BYTES ((size_t)4 << 20)
 #define DISTANCE_NS (8 * MR_NS_PER_MS)
 
@@ -120,6 +122,7 @@ static void pull_block(void *ctx, void *work)
     MR_LOCK(&a->driver.lock);
     MR_ASSERT(a->pulling);
     a->pulling = false;
+    a->slow = ns < QUICK_NS ? 0 : a->slow + 1;
     if (e == NULL) {
         /* Nothing was pulled and nothing is lost: the consumer finds the queue empty and asks
          * again. */
@@ -199,15 +202,43 @@ static int give_locked(struct mr_ahead *a, uint32_t rows_max, mr_block **ret, mr
     return MR_OK;
 }
 
-int mr_ahead_pull(struct mr_ahead *a, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+/* The thread does not pull, and what it has pulled was given. */
+static int pull_in_place(struct mr_ahead *a, const struct mr_pull *pull, mr_block **ret,
+                         mr_error *err)
+{
+    int64_t begin = mr_now_ns();
+    int rc = mr_op_pull(a->input, pull, ret, err);
+
+    a->ended = rc == MR_END;
+    a->slow = mr_now_ns() - begin < QUICK_NS ? 0 : a->slow + 1;
+    a->quick = a->slow < SLOW_CALLS;
+    return rc;
+}
+
+/* Work in the way that the trial has found, or tries. */
+static int follow_trial(struct mr_ahead *a, mr_error *err)
+{
+    if (a->in_place && !a->quick) { /* work for a thread, as it was not before */
+        a->trial = (struct mr_trial){0};
+    }
+    if (a->trial.second == a->in_place) {
+        return MR_OK;
+    }
+    if (a->in_place) {
+        mr_driver_resume(&a->driver);
+    } else {
+        MR_TRY(mr_driver_pause(&a->driver, err));
+    }
+    a->in_place = !a->in_place;
+    return MR_OK;
+}
+
+static int pull_once(struct mr_ahead *a, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
     bool waited = false;
 
-    if (a->threads == 0 && a->first == NULL && !a->ended) {
-        int rc = mr_op_pull(a->input, pull, ret, err);
-
-        a->ended = rc == MR_END;
-        return rc;
+    if ((a->threads == 0 || a->in_place) && a->first == NULL && !a->ended) {
+        return pull_in_place(a, pull, ret, err);
     }
     MR_TRY(a->threads > 0 ? mr_driver_start(&a->driver, a->threads, err) : MR_OK);
     MR_LOCK(&a->driver.lock);
@@ -221,9 +252,21 @@ int mr_ahead_pull(struct mr_ahead *a, const struct mr_pull *pull, mr_block **ret
     if (waited && a->blocks_max < AUTOMATIC_MAX) {
         a->blocks_max++;
     }
+    a->quick = a->slow < SLOW_CALLS;
     int rc = give_locked(a, pull->rows, ret, err);
     MR_ASSERT_SLOW(queue_is_sound_locked(a));
     mr_driver_changed_locked(&a->driver);
+    return rc;
+}
+
+int mr_ahead_pull(struct mr_ahead *a, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    MR_TRY(follow_trial(a, err));
+    int rc = pull_once(a, pull, ret, err);
+
+    if (rc == MR_OK && a->rows_max == 0 && a->threads > 0 && a->quick) {
+        (void)mr_trial_note(&a->trial, mr_now_ns(), mr_block_rows(*ret));
+    }
     return rc;
 }
 
@@ -263,10 +306,11 @@ static int all_state(struct mr_ahead *a, struct mr_state *s, mr_error *err)
 
 int mr_ahead_state(struct mr_ahead *a, struct mr_state *s, mr_error *err)
 {
-    int rc = s->restores ? MR_OK : mr_driver_pause(&a->driver, err);
+    bool pauses = !s->restores && !a->in_place;
+    int rc = pauses ? mr_driver_pause(&a->driver, err) : MR_OK;
 
     rc = rc == MR_OK ? all_state(a, s, err) : rc;
-    if (!s->restores) {
+    if (pauses) {
         mr_driver_resume(&a->driver);
     }
     return rc;

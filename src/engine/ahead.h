@@ -5,11 +5,16 @@
  * for the consumer not to find the queue empty. This is what prefetch does, and what shuffle does with its
  * input below a stage that pulls ahead anyway.
  *
+ * If it is automatic, and blocks are so quickly made that handing them over may cost more than it
+ * brings, the thread rests from time to time and the consumer pulls for itself; what has proved to be
+ * quicker goes on (engine/trial.h).
+ *
  * Threads: the consumer's; the thread that pulls is its own.
  */
 #pragma once
 
 #include "engine/driver.h"
+#include "engine/trial.h"
 
 struct mr_ahead_entry;
 
@@ -18,6 +23,10 @@ struct mr_ahead {
     struct mr_driver driver;
     uint32_t threads;  /* 1; 0: none was left, and nothing is pulled ahead */
     uint64_t rows_max; /* 0: automatic */
+    /* If it is automatic: whether the consumer pulls for itself, the second way. */
+    struct mr_trial trial;
+    bool in_place; /* the thread is paused */
+    bool quick;    /* the last calls of the input were */
     /* all below guarded by driver.lock */
     struct mr_ahead_entry *first;
     struct mr_ahead_entry **last;
@@ -28,6 +37,7 @@ struct mr_ahead {
     uint32_t errors; /* of them */
     uint32_t blocks_max;
     uint32_t demand;
+    uint32_t slow; /* calls of the input, the last ones, that were not quick */
     bool pulling;
     bool ended;
 };

@@ -12,7 +12,7 @@
 enum { RUNNING, PAUSED, STOPPING };
 static const struct mr_state_row states[] = {
     [RUNNING] = {"running", MR_STATES(PAUSED) | MR_STATES(STOPPING)},
-    [PAUSED] = {"paused", MR_STATES(RUNNING)},
+    [PAUSED] = {"paused", MR_STATES(RUNNING) | MR_STATES(STOPPING)},
     [STOPPING] = {"stopping", 0},
 };
 

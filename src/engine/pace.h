@@ -1,7 +1,9 @@
 /*
  * Whether work on blocks is worth a thread of its own. Handing a block over takes some microseconds
- * on both sides, and what one core has written comes to another at some 10 GB/s at best, which
- * copying and parsing outrun. Zero-initialise it. Threads: none.
+ * on both sides, and what one core has written comes to another at some 5 GB/s, which copying and
+ * parsing outrun. What is left of the gain has to be a good part of what the thread does altogether:
+ * small gains are not there on a machine that has other work, and every thread in use is one less
+ * for a stage that needs it. Zero-initialise it. Threads: none.
  */
 #pragma once
 
@@ -19,6 +21,8 @@
  * caches. Of calls that take long, two are enough. */
 #define MR_PACE_CALLS 16u
 #define MR_PACE_LONG_NS (2 * MR_NS_PER_MS)
+/* The gain has to be one of so many parts of the thread's work. */
+#define MR_PACE_GAIN_PARTS 8
 
 struct mr_pace {
     bool warm; /* MR_PACE_CALLS were made before those that are counted here */
@@ -27,12 +31,14 @@ struct mr_pace {
     int64_t longest;
     int64_t whole; /* as if each had worked on a usual block */
     int64_t longest_whole;
+    int64_t beside;
     size_t moved;
 };
 
-/* A call took @ns for @bytes, of which @moved would have changed cores. true: the work is slow enough
- * for a thread of its own. */
-static inline bool mr_pace_is_slow(struct mr_pace *pace, size_t bytes, size_t moved, int64_t ns)
+/* A call took @ns for @bytes, of which @moved would have changed cores; the thread worked @beside ns
+ * for the same elements otherwise. true: the work is slow enough for a thread of its own. */
+static inline bool mr_pace_is_slow(struct mr_pace *pace, size_t bytes, size_t moved, int64_t ns,
+                                   int64_t beside)
 {
     size_t times = bytes > 0 ? MR_BLOCK_BYTES_HINT / bytes + 1 : MR_PACE_LARGER_MAX;
     int64_t whole = ns * (int64_t)MR_MIN(times, MR_PACE_LARGER_MAX);
@@ -43,15 +49,17 @@ static inline bool mr_pace_is_slow(struct mr_pace *pace, size_t bytes, size_t mo
     pace->whole += whole;
     pace->longest_whole = MR_MAX(pace->longest_whole, whole);
     pace->moved += moved;
+    pace->beside += beside;
     int64_t spent = pace->ns - pace->longest;
     if (pace->calls < MR_PACE_CALLS && spent < MR_PACE_LONG_NS) {
         return false;
     }
     bool warm = pace->warm || pace->calls < MR_PACE_CALLS;
+    int64_t gain = spent - (int64_t)(pace->moved / 10) * MR_PACE_BYTE_NS_TENTHS;
     bool slow =
         warm &&
         pace->whole - pace->longest_whole >= (int64_t)(pace->calls - 1) * MR_PACE_BLOCK_NS &&
-        spent >= (int64_t)(pace->moved / 10) * MR_PACE_BYTE_NS_TENTHS;
+        gain >= (spent + pace->beside) / MR_PACE_GAIN_PARTS;
     *pace = (struct mr_pace){.warm = true};
     return slow;
 }

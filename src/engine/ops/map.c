@@ -57,13 +57,16 @@ static int map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_err
     return it->threads > 0 && it->calls > 0 ? go_parallel(it, err) : MR_OK;
 }
 
-/* @in became @out within @ns. */
-static bool is_worthwhile(struct map_iter *it, const mr_block *in, const mr_block *out, int64_t ns)
+/* @in, which took @beside to come, became @out within @ns. */
+static bool is_worthwhile(struct map_iter *it, const mr_block *in, const mr_block *out, int64_t ns,
+                          int64_t beside)
 {
     size_t taken = mr_block_row_bytes(in, 0, mr_block_rows(in));
     size_t made = mr_block_row_bytes(out, 0, mr_block_rows(out));
+    /* What others have, too, such as constants, was not written just now. */
+    size_t moved = mr_block_exclusive(in) ? taken : 0;
 
-    return mr_pace_is_slow(&it->pace, MR_MAX(taken, made), taken, ns);
+    return mr_pace_is_slow(&it->pace, MR_MAX(taken, made), moved, ns, beside);
 }
 
 static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -79,6 +82,7 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
         return mr_parallel_map_pull(it->parallel, pull, ret, err);
     }
 
+    int64_t pulled = it->threads > 0 ? mr_now_ns() : 0;
     MR_TRY(mr_apply_next(&it->in, it->head.input, pull, &in, err));
     int64_t begin = it->threads > 0 ? mr_now_ns() : 0;
     int rc = mr_apply_fit(&it->apply, &it->in, &in, &out, &bad, &failure);
@@ -86,7 +90,8 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
         return mr_apply_failed(&it->in, head, in, bad, rc, &failure, &out, ret, err);
     }
     it->in.index += mr_block_rows(in);
-    if (it->threads > 0 && it->in.rest == NULL && is_worthwhile(it, in, out, mr_now_ns() - begin)) {
+    if (it->threads > 0 && it->in.rest == NULL &&
+        is_worthwhile(it, in, out, mr_now_ns() - begin, begin - pulled)) {
         (void)go_parallel(it, NULL); /* without memory it stays in place: @out is to be given */
     }
     *ret = MR_TAKE(out);

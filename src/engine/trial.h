@@ -1,0 +1,97 @@
+/*
+ * Which of two ways to do the same work is the quicker one, found out by working both ways: what it
+ * costs to hand elements to another core depends on where the machine's cores are and on who else
+ * uses them, which no constant tells. Zero-initialise it: work begins in the first way. Both ways
+ * are measured in turn, the quicker one is used for a while, and then they are measured again.
+ * Threads: none.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "base/clock.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* So long, and so many calls, each way is measured; after a change it has half of that to settle. */
+#define MR_TRIAL_NS (8 * MR_NS_PER_MS)
+#define MR_TRIAL_CALLS 16u
+/* The choice holds so long; each time that it is confirmed, twice as long. */
+#define MR_TRIAL_REST_NS_MIN (16 * MR_TRIAL_NS)
+#define MR_TRIAL_REST_NS_MAX (60 * MR_NS_PER_S)
+/* The second way is used if it is quicker by more than one part of so many. */
+#define MR_TRIAL_MARGIN 32
+
+struct mr_trial {
+    enum { MR_TRIAL_SETTLING, MR_TRIAL_MEASURING, MR_TRIAL_RESTING } phase;
+    bool second;     /* the way in use */
+    bool compares;   /* the other way has been measured just now */
+    bool was_second; /* the choice before */
+    int64_t last;    /* when a call ended last; 0: none has */
+    int64_t cost[2]; /* of an element, in nanoseconds / 1024 */
+    int64_t rest_ns;
+    /* of this phase */
+    int64_t ns;
+    int64_t longest; /* between two calls: it does not count, somebody may have stopped the clock */
+    uint64_t elements;
+    uint32_t calls;
+};
+
+static inline void mr_trial_next_phase(struct mr_trial *t, int phase)
+{
+    t->phase = phase;
+    t->ns = t->longest = 0;
+    t->elements = 0;
+    t->calls = 0;
+}
+
+static inline bool mr_trial_phase_is_over(const struct mr_trial *t)
+{
+    int64_t length = t->phase == MR_TRIAL_RESTING     ? t->rest_ns
+                     : t->phase == MR_TRIAL_MEASURING ? MR_TRIAL_NS
+                                                      : MR_TRIAL_NS / 2;
+
+    return t->ns - t->longest >= length && t->calls >= MR_TRIAL_CALLS;
+}
+
+/* Both ways have been measured. */
+static inline bool mr_trial_chooses_second(const struct mr_trial *t)
+{
+    return t->cost[true] < t->cost[false] - t->cost[false] / MR_TRIAL_MARGIN;
+}
+
+/* A call that ended at @now, mr_now_ns(), gave @elements. true: change to the other way, which is
+ * t->second now. */
+static inline bool mr_trial_note(struct mr_trial *t, int64_t now, uint64_t elements)
+{
+    int64_t ns = t->last != 0 ? now - t->last : 0;
+
+    t->last = now;
+    t->ns += ns;
+    t->longest = MR_MAX(t->longest, ns);
+    t->elements += elements;
+    t->calls++;
+    if (!mr_trial_phase_is_over(t)) {
+        return false;
+    }
+    if (t->phase != MR_TRIAL_MEASURING) {
+        mr_trial_next_phase(t, MR_TRIAL_MEASURING);
+        return false;
+    }
+    t->cost[t->second] = (t->ns - t->longest) * 1024 / (int64_t)MR_MAX(t->elements, 1);
+    t->compares = !t->compares;
+    if (t->compares) {
+        t->second = !t->second;
+        mr_trial_next_phase(t, MR_TRIAL_SETTLING);
+        return true;
+    }
+    bool second = mr_trial_chooses_second(t);
+    bool changes = second != t->second;
+
+    t->rest_ns = second == t->was_second && t->rest_ns > 0
+                     ? MR_MIN(t->rest_ns * 2, MR_TRIAL_REST_NS_MAX)
+                     : MR_TRIAL_REST_NS_MIN;
+    t->second = t->was_second = second;
+    mr_trial_next_phase(t, MR_TRIAL_RESTING);
+    return changes;
+}

@@ -1,0 +1,234 @@
+/* Pulling ahead that is automatic: the elements are the same whoever pulls the input, and whenever
+ * that changes. The clock is this test's: each thread has one, and each look at it takes `step` ns. */
+#include "engine/driver.h"
+#include "engine/trial.h"
+#include "engine_support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define QUICK_STEP INT64_C(20000)
+#define SLOW_STEP (2 * MR_NS_PER_MS)
+#define ELEMENTS 40000
+
+static _Thread_local int64_t now = 1;
+static atomic_int_least64_t step = QUICK_STEP;
+static int paused;  /* threads, so often */
+static int resumed; /* and so often again */
+static bool slow_in_place;
+
+int64_t __wrap_mr_now_ns(void);
+int __real_mr_driver_pause(struct mr_driver *d, mr_error *err);
+int __wrap_mr_driver_pause(struct mr_driver *d, mr_error *err);
+void __real_mr_driver_resume(struct mr_driver *d);
+void __wrap_mr_driver_resume(struct mr_driver *d);
+
+int64_t __wrap_mr_now_ns(void)
+{
+    now += atomic_load(&step);
+    return now;
+}
+
+int __wrap_mr_driver_pause(struct mr_driver *d, mr_error *err)
+{
+    paused++;
+    atomic_store(&step, slow_in_place ? SLOW_STEP : QUICK_STEP);
+    return __real_mr_driver_pause(d, err);
+}
+
+void __wrap_mr_driver_resume(struct mr_driver *d)
+{
+    resumed++;
+    atomic_store(&step, QUICK_STEP);
+    __real_mr_driver_resume(d);
+}
+
+static int begin(void **state)
+{
+    paused = resumed = 0;
+    slow_in_place = false;
+    atomic_store(&step, QUICK_STEP);
+    return 0;
+}
+
+static mr_engine_iter *open_numbers(void)
+{
+    mr_dataset *ds = make_one("prefetch", make_range(0, ELEMENTS, 1), "buffer_size", -1);
+    mr_engine_iter *it = open_with(ds, &(struct read_options){0});
+
+    mr_dataset_unref(ds);
+    return it;
+}
+
+/* The next element, which must be @want. */
+static void expect_next(mr_engine_iter *it, int64_t want)
+{
+    mr_block *block = NULL;
+
+    CHECK_OK(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, -1, &block, e));
+    assert_int_equal(mr_block_rows(block), 1);
+    assert_int_equal(*(const int64_t *)mr_block_data(block, 0), want);
+    mr_block_unref(block);
+}
+
+static void expect_end(mr_engine_iter *it)
+{
+    mr_block *block = NULL;
+    mr_error err;
+
+    assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, -1, &block, &err), MR_END);
+}
+
+static bool is_in_place(void)
+{
+    return paused > resumed;
+}
+
+static void elements_are_the_same_whoever_pulls(void **state)
+{
+    mr_engine_iter *it = open_numbers();
+
+    for (int64_t i = 0; i < ELEMENTS; i++) {
+        expect_next(it, i);
+    }
+    expect_end(it);
+    mr_engine_close(it);
+    assert_in_range(paused, 2, ELEMENTS / 100);
+}
+
+/* A copy of @it, which has given @given elements, gives those behind. */
+static void expect_copy_to_go_on(mr_engine_iter *it, int64_t given)
+{
+    mr_engine_iter *copy = open_numbers();
+    void *saved = NULL;
+    size_t size = 0;
+
+    CHECK_OK(mr_engine_save(it, &saved, &size, e));
+    CHECK_OK(mr_engine_restore(copy, saved, size, e));
+    mr_free(saved);
+    for (int64_t i = given; i < MR_MIN(given + 100, ELEMENTS); i++) {
+        expect_next(copy, i);
+    }
+    mr_engine_close(copy);
+}
+
+static void it_is_saved_either_way(void **state)
+{
+    mr_engine_iter *it = open_numbers();
+    int ways = 0;
+
+    for (int64_t i = 0; i < ELEMENTS && ways != 3; i++) {
+        bool in_place = is_in_place();
+
+        expect_next(it, i);
+        if (in_place == is_in_place() && (ways & (1 << in_place)) == 0) {
+            int before[2] = {paused, resumed};
+
+            expect_copy_to_go_on(it, i + 1);
+            paused = before[0];
+            resumed = before[1];
+            ways |= 1 << in_place;
+        }
+    }
+    assert_int_equal(ways, 3);
+    mr_engine_close(it); /* while it is in place */
+    assert_true(is_in_place());
+}
+
+static void what_takes_long_goes_back_to_a_thread(void **state)
+{
+    mr_engine_iter *it = open_numbers();
+    int64_t i = 0;
+
+    slow_in_place = true;
+    while (!is_in_place()) {
+        expect_next(it, i++);
+    }
+    for (int calls = 0; calls < 1000 && is_in_place(); calls++) {
+        expect_next(it, i++);
+    }
+    assert_false(is_in_place());
+    expect_next(it, i);
+    mr_engine_close(it);
+}
+
+/* ---- which way is found to be the quicker one ---- */
+
+/* Calls in ways that take @ns for an element: how many of @calls were in the second one. */
+static int calls_in_second(struct mr_trial *t, const int64_t ns[2], int calls)
+{
+    int64_t time = t->last != 0 ? t->last : 1;
+    int second = 0;
+
+    for (int i = 0; i < calls; i++) {
+        time += 10 * ns[t->second];
+        second += t->second;
+        (void)mr_trial_note(t, time, 10);
+    }
+    return second;
+}
+
+#define LONG 200000 /* calls of 100 us: 20 s */
+
+static void the_quicker_way_is_used(void **state)
+{
+    struct mr_trial t = {0};
+
+    assert_in_range(calls_in_second(&t, (int64_t[]){10000, 12000}, LONG), 200, LONG / 100);
+    assert_false(t.second);
+    t = (struct mr_trial){0};
+    assert_in_range(calls_in_second(&t, (int64_t[]){12000, 10000}, LONG), LONG * 0.99, LONG - 200);
+    assert_true(t.second);
+}
+
+static void the_first_way_wins_a_draw(void **state)
+{
+    struct mr_trial t = {0};
+
+    assert_in_range(calls_in_second(&t, (int64_t[]){10000, 9900}, LONG), 200, LONG / 100);
+}
+
+/* It was chosen, and is slow now. */
+static void what_changes_is_noticed(void **state)
+{
+    struct mr_trial t = {0};
+
+    (void)calls_in_second(&t, (int64_t[]){12000, 10000}, LONG);
+    (void)calls_in_second(&t, (int64_t[]){10000, 30000}, LONG);
+    assert_false(t.second);
+}
+
+/* A pause of the consumer is in one of the two measures. */
+static void one_long_pause_does_not_count(void **state)
+{
+    struct mr_trial t = {0};
+
+    while (t.phase != MR_TRIAL_MEASURING) {
+        (void)calls_in_second(&t, (int64_t[]){10000, 12000}, 1);
+    }
+    t.last += 3 * MR_NS_PER_S;
+    (void)mr_trial_note(&t, t.last + 3 * MR_NS_PER_S, 10);
+    while (t.phase != MR_TRIAL_RESTING) {
+        (void)calls_in_second(&t, (int64_t[]){10000, 12000}, 1);
+    }
+    assert_false(t.second);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(elements_are_the_same_whoever_pulls, begin),
+        cmocka_unit_test_setup(it_is_saved_either_way, begin),
+        cmocka_unit_test_setup(what_takes_long_goes_back_to_a_thread, begin),
+        cmocka_unit_test(the_quicker_way_is_used),
+        cmocka_unit_test(the_first_way_wins_a_draw),
+        cmocka_unit_test(what_changes_is_noticed),
+        cmocka_unit_test(one_long_pause_does_not_count),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
