@@ -81,9 +81,23 @@ TABLE: list[tuple[str, str]] = [
     ),
     (r"^pipeline \(died\).*(un|re)batch\(.* =>  \| died", _RAGGED_ROWS),
     (
-        rf"^pipeline .*ragged_batch\(.*batch\({_RUNS}.* \| .*RaggedTensorSpec.*refuses "
-        r".*Cannot batch tensors with different shapes in component",
+        rf"^pipeline .*ragged_batch\({_RUNS}.* \| .*RaggedTensorSpec.*refuses .*(Cannot batch tensors with "
+        r"different shapes in component|Invalid ragged splits|Inferred input_ragged_rank)",
         _RAGGED_ROWS,
+    ),
+    (  # the same, and what it makes is taken for a ragged tensor: the size of its rows is known
+        r"^pipeline \(differs\).*ragged_batch\(.*batch\(.* => (?!.*refuses).*'ragged'.* \| \('dataset',"
+        r" .*RaggedTensorSpec', '\w+', \((None|\d+), \d+, .*'ragged'",
+        _RAGGED_ROWS,
+    ),
+    (
+        rf"^pipeline .*ragged_batch\(.*unbatch\({_RUNS}(?!.* => .*RaggedTensorSpec.* \|).* \| .*"
+        r"RaggedTensorSpec",
+        _RAGGED_ROWS,
+    ),
+    (
+        r"^pipeline \(differs\).*\.(skip|take|shard)\(.*(ignore_errors\(|refuses \(InvalidArgumentError)",
+        "| `Dataset.take`, `Dataset.skip`, `Dataset.shard` |",
     ),
     (  # the same, and the batch that fails is left out
         rf"^pipeline .*ragged_batch\(.*\.batch\(.*ignore_errors\(\){_RUNS}.* \| \('dataset',"
@@ -96,7 +110,7 @@ TABLE: list[tuple[str, str]] = [
         "| `Dataset.window` |",
     ),
     (
-        r"^pipeline \(differs\).*D\.zip\(.* => .*refuses \(FailedPreconditionError: zip .*behind an "
+        r"^pipeline \(differs\).*(D\.zip|\.enumerate)\(.* => .*refuses \(FailedPreconditionError: .*behind an "
         r"error of unknown extent.* \| \('dataset'(?!.*refuses)",
         "| `Dataset.zip` |",
     ),
