@@ -10,10 +10,11 @@ Each case has a few variants (where the batch stands, AUTOTUNE or not), the same
 packages. Rounds are interleaved; of each variant the median counts, of each package the best
 variant. `auto / fixed` is the best variant with AUTOTUNE beside the best without.
 
-The input: case a 2 million numbers; b 20,000 tf.Examples of 784 floats, four times; c 256 JPEGs of 500 x 375, eight times; d
-200,000 lines of 10 numbers; e 100,000 lines of text, i the same without lookup and buckets; f a Parquet file of 2 million rows of 13 numbers,
-Snappy, beside pyarrow's iter_batches (which writes it: only with --pyarrow); g 2,048 images of 224 x
-224 x 3 bytes; h those of c, of which a larger part is resized.
+The input: case a 2 million numbers; b 20,000 tf.Examples of 784 floats, four times; c 256 JPEGs of
+500 x 375, eight times; d 200,000 lines of 10 numbers; e 100,000 lines of text, i the same without
+lookup and buckets; f a Parquet file of 2 million rows of 13 numbers, Snappy, beside pyarrow's
+iter_batches (which writes it: only with --pyarrow); g 2,048 images of 224 x 224 x 3 bytes; h those
+of c, of which a larger part is resized.
 """
 
 import argparse
