@@ -21,6 +21,8 @@ mr_test(engine_ahead_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_ahead_test.c 
         LIBRARIES mr_engine)
 mr_test(engine_rows_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_rows_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
+mr_test(engine_state_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_state_test.c ${MR_TEST_DIR}/engine_support.c
+        LIBRARIES mr_engine)
 mr_test(engine_pace_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_pace_test.c LIBRARIES mr_engine)
 mr_test(engine_pool_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_pool_test.c LIBRARIES mr_engine)
 mr_test(engine_memory_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_memory_test.c ${MR_TEST_DIR}/engine_support.c
