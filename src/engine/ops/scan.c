@@ -159,6 +159,7 @@ static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
     int rc = MR_OK;
 
     if (it->out.rows == 0) {
+        MR_TRY(mr_gather_reserve(&it->out, err));
         rc = mr_apply_next(&it->in, it->head.input, pull, &in, err);
         if (rc == MR_END) { /* the state descends from everything, and nobody needs it any more */
             set_initial_state(it);
