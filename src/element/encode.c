@@ -171,6 +171,9 @@ int mr_block_encode(const mr_block *block, uint64_t spec_hash, bool checksum,
         scratch += column_scratch(&block->columns[i], block->rows);
     }
     mr_trace_encode(block, &trace);
+    if (trace.failed) { /* half of it is of no use, and it is for words only */
+        mr_buf_free(&trace);
+    }
     scratch += trace.len > 0 ? sizeof(uint64_t) + trace.len + MR_BLOCK_ALIGN : 0;
     memory = mr_malloc(iov_max * sizeof(struct iovec) + scratch);
     if (memory == NULL) {

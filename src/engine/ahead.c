@@ -11,6 +11,8 @@
 #define SLOW_CALLS 2u
 #define DISTANCE_BYTES ((size_t)4 << 20)
 #define DISTANCE_NS (8 * MR_NS_PER_MS)
+/* So many blocks are enough for either: of few bytes each, what stands around them counts. */
+#define SMALL_BLOCKS_MAX 256u
 
 struct mr_ahead_entry {
     struct mr_ahead_entry *next;
@@ -41,7 +43,9 @@ static bool queue_is_sound_locked(const struct mr_ahead *a)
 /* How many elements there is room for, of so many at most. */
 static uint32_t rows_left_locked(const struct mr_ahead *a)
 {
-    if (a->rows_max == 0 || (a->bytes < MR_BLOCK_BYTES_HINT && a->ns < QUICK_NS)) {
+    bool quick = a->bytes < MR_BLOCK_BYTES_HINT && a->ns < QUICK_NS && a->blocks < SMALL_BLOCKS_MAX;
+
+    if (a->rows_max == 0 || quick) {
         return a->demand;
     }
     return a->rows < a->rows_max ? (uint32_t)MR_MIN(a->rows_max - a->rows, a->demand) : 0;
@@ -52,7 +56,8 @@ static uint32_t rows_left_locked(const struct mr_ahead *a)
  * 0.1 with some MiB. So what is made quickly is handed over with that distance. */
 static bool may_go_further_locked(const struct mr_ahead *a)
 {
-    return a->blocks_max > 1 && a->bytes < DISTANCE_BYTES && a->ns < DISTANCE_NS;
+    return a->blocks_max > 1 && a->bytes < DISTANCE_BYTES && a->ns < DISTANCE_NS &&
+           a->blocks < SMALL_BLOCKS_MAX;
 }
 
 /* An error takes no time and no room, and may be given for ever: it is taken before there is more. */
@@ -137,7 +142,7 @@ static void pull_block(void *ctx, void *work)
         e = NULL;
     } else if (rc == MR_END) {
         a->ended = true;
-    } else if (rc < 0 && rc != MR_ECANCELED) {
+    } else if (rc < 0 && !mr_driver_gave_up(&a->driver, rc)) {
         e->rc = rc;
         push_locked(a, e);
         e = NULL;

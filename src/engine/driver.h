@@ -51,5 +51,12 @@ int mr_driver_wait_locked(struct mr_driver *d, const struct mr_pull *pull, mr_er
 /* Under the lock: something changed. */
 void mr_driver_changed_locked(struct mr_driver *d);
 
+/* A pull of a thread ended with @rc since the iterator is cancelled, which is all that there is to
+ * say. Others may say the same of what is theirs: that is an error like any. */
+static inline bool mr_driver_gave_up(const struct mr_driver *d, int rc)
+{
+    return rc == MR_ECANCELED && mr_env_cancelled(d->env);
+}
+
 /* How many rows a driver asks for: doubles while making a block is quick and the block is small. */
 uint32_t mr_driver_next_demand(uint32_t demand, uint32_t got, size_t bytes, int64_t ns);

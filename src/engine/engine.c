@@ -29,6 +29,8 @@ struct mr_engine_iter {
     uint32_t demand; /* rows */
     bool pulled;
     bool passed; /* the last pull ended with the error of an element */
+    bool counts_epochs;
+    uint64_t first_epoch; /* of the first iterator that does */
 };
 
 static int open_root(struct mr_engine_iter *it, mr_error *err)
@@ -63,6 +65,8 @@ int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engi
     it->demand = 1;
     rc = mr_env_init(&it->env, ds, opts, err);
     if (rc == MR_OK) {
+        it->counts_epochs = opts->count_epochs;
+        it->first_epoch = opts->epoch;
         if (opts->count_epochs) {
             it->env.epoch += atomic_fetch_add(&ds->opened, 1);
         }
@@ -234,6 +238,19 @@ static int reopen_root(mr_engine_iter *it, uint64_t seed, uint64_t epoch, mr_err
     return open_root(it, err);
 }
 
+/* The passes behind one that was restored are those that would have come behind it. */
+static void count_on(mr_engine_iter *it)
+{
+    uint64_t next = it->env.epoch - it->first_epoch + 1;
+    uint64_t opened = atomic_load(&it->ds->opened);
+
+    if (!it->counts_epochs || it->env.epoch < it->first_epoch) {
+        return;
+    }
+    while (opened < next && !atomic_compare_exchange_weak(&it->ds->opened, &opened, next)) {
+    }
+}
+
 static int restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err)
 {
     struct mr_state s;
@@ -259,8 +276,10 @@ static int restore(mr_engine_iter *it, const void *state, size_t size, mr_error 
         if (reopen_root(it, own_seed, own_epoch, &ignored) != MR_OK) {
             mr_env_cancel(&it->env);
         }
+        return rc;
     }
-    return rc;
+    count_on(it);
+    return MR_OK;
 }
 
 int mr_engine_restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err)

@@ -209,14 +209,19 @@ void mr_env_give_threads(struct mr_env *env, uint32_t n)
 
 bool mr_env_charge(struct mr_env *env, size_t bytes)
 {
-    size_t before = atomic_fetch_add_explicit(&env->used_bytes, bytes, memory_order_relaxed);
+    size_t used = atomic_load_explicit(&env->used_bytes, memory_order_relaxed);
 
-    if (bytes <= env->budget_bytes && before <= env->budget_bytes - bytes &&
-        !mr_memory_is_short(env->memory, MR_MEMORY_HELD, 0)) {
-        return true;
+    do { /* Never above it for a moment: that would refuse others. */
+        if (bytes > env->budget_bytes || used > env->budget_bytes - bytes) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&env->used_bytes, &used, used + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    if (mr_memory_is_short(env->memory, MR_MEMORY_HELD, 0)) {
+        mr_env_release(env, bytes);
+        return false;
     }
-    mr_env_release(env, bytes);
-    return false;
+    return true;
 }
 
 bool mr_env_charge_ahead(struct mr_env *env, size_t bytes)

@@ -15,7 +15,7 @@ static bool is_sound(const struct mr_gather *g)
     return g->head <= g->n && g->n <= g->cap && rows == g->rows && bytes == g->bytes;
 }
 
-static int make_room(struct mr_gather *g, mr_error *err)
+int mr_gather_reserve(struct mr_gather *g, mr_error *err)
 {
     if (g->n < g->cap) {
         return MR_OK;
@@ -45,7 +45,7 @@ int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t
             goto counted;
         }
     }
-    MR_TRY(make_room(g, err));
+    MR_TRY(mr_gather_reserve(g, err));
     g->parts[g->n++] =
         (struct mr_gather_part){.block = mr_block_ref(block), .first = first, .count = count};
 
@@ -145,7 +145,7 @@ int mr_gather_pick(const struct mr_gather *g, uint64_t step, uint64_t n, struct 
     return rc;
 }
 
-int mr_gather_take(struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error *err)
+int mr_gather_look(const struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error *err)
 {
     size_t nparts = 0;
     uint32_t got = 0;
@@ -160,8 +160,13 @@ int mr_gather_take(struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error 
         nparts++;
     }
 
-    MR_TRY(join(g, nparts, got, ret, err));
-    mr_gather_drop(g, got);
+    return join(g, nparts, got, ret, err);
+}
+
+int mr_gather_take(struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error *err)
+{
+    MR_TRY(mr_gather_look(g, rows, ret, err));
+    mr_gather_drop(g, mr_block_rows(*ret));
     return MR_OK;
 }
 

@@ -20,12 +20,16 @@ struct mr_gather {
     size_t bytes; /* of payload */
 };
 
+/* The next mr_gather_add() does not fail: asked before what is to be added is taken from its input. */
+int mr_gather_reserve(struct mr_gather *g, mr_error *err);
 /* Takes its own reference. */
 int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t count,
                   mr_error *err);
 /* The first 1..@rows rows, removed: fewer if the tensors after them have another number of
  * dimensions. */
 int mr_gather_take(struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error *err);
+/* The same rows, which stay: mr_gather_drop(). */
+int mr_gather_look(const struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error *err);
 /* Rows 0, @step, 2 * @step, ... of @g, @n of them, which there must be, to the end of @to. */
 int mr_gather_pick(const struct mr_gather *g, uint64_t step, uint64_t n, struct mr_gather *to,
                    mr_error *err);

@@ -171,7 +171,7 @@ int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret
 
 int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err)
 {
-    if (rc >= MR_OK || rc == MR_ECANCELED) {
+    if (rc >= MR_OK || (rc == MR_ECANCELED && mr_env_cancelled(it->env))) {
         return MR_OK;
     }
     it->deferred = rc;

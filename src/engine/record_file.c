@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -292,9 +293,23 @@ int mr_record_file_skip(struct mr_record_file *f, uint64_t bytes, const char *to
     return MR_OK;
 }
 
+#define NOW_SHORTER "the file is shorter than when its position was saved"
+
+/* Whether a plain file ends before @offset, as far as it has a size. */
+static bool ends_before(const struct mr_record_file *f, uint64_t offset)
+{
+    struct stat st;
+
+    return fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size < offset;
+}
+
 int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t record, mr_error *err)
 {
+    f->record = record; /* for errors, too */
     if (f->compression == MR_FILE_PLAIN) {
+        if (ends_before(f, offset)) {
+            return mr_record_file_damaged(f, offset, NOW_SHORTER, err);
+        }
         if (offset > INT64_MAX || lseek(f->fd, (off_t)offset, SEEK_SET) < 0) {
             return mr_error_errno(err, errno, "file '%s', offset %" PRIu64,
                                   MR_SHOWN_PATH_PART(f->path), offset);
@@ -304,9 +319,7 @@ int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t reco
         f->offset = offset;
     } else {
         /* Compressed data has no other way than reading through it. */
-        MR_TRY(mr_record_file_skip(f, offset - f->offset,
-                                   "the file is shorter than when its position was saved", err));
+        MR_TRY(mr_record_file_skip(f, offset - f->offset, NOW_SHORTER, err));
     }
-    f->record = record;
     return MR_OK;
 }

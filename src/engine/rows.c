@@ -26,7 +26,7 @@ void mr_rows_free(struct mr_rows *s)
         mr_block_unref(s->single[i].block);
         mr_free(s->single[i].image);
     }
-    for (size_t i = 0; s->origins != NULL && i < s->n; i++) {
+    for (size_t i = 0; i < s->n && i < s->origins_cap; i++) { /* others are kept by reference */
         mr_origin_unref(s->origins[i]);
     }
     mr_free(s->origins);
@@ -458,7 +458,7 @@ static int put_image(const struct mr_rows *s, size_t i, struct mr_rows_out *out,
 static int put_row(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err)
 {
     if (s->fixed > 0) {
-        MR_TRY(put_source(s, i, out, out->n, err));
+        MR_TRY(put_source(s, i, out, (uint32_t)out->n, err));
         put_packed(s, i, out);
     } else if (s->single[i].image != NULL) {
         MR_TRY(put_image(s, i, out, err));
@@ -503,38 +503,58 @@ bool mr_rows_out_full(const struct mr_rows *s, const struct mr_rows_out *out, si
 
 static int take_packed(struct mr_rows_out *out, mr_block **ret, mr_error *err)
 {
-    MR_TRY(give_sources(out, &out->block, out->n, err));
-    MR_TRY(mr_block_slice(out->block, 0, out->n, ret, err));
+    MR_TRY(give_sources(out, &out->block, (uint32_t)out->n, err));
+    MR_TRY(mr_block_slice(out->block, 0, (uint32_t)out->n, ret, err));
     mr_block_unref(out->block); /* What it descends from lives on in the slice alone. */
     out->block = NULL;
-    out->n = 0;
     out->nplaces = 0;
     return MR_OK;
+}
+
+/* The packed rows become part of the queue. */
+static int queue_packed(struct mr_rows_out *out, mr_error *err)
+{
+    MR_AUTO(mr_block_unref) mr_block *rows = NULL;
+
+    MR_TRY(give_sources(out, &out->block, (uint32_t)out->n, err));
+    MR_TRY(mr_block_slice(out->block, 0, (uint32_t)out->n, &rows, err));
+    MR_TRY(mr_gather_add(&out->gather, rows, 0, (uint32_t)out->n, err));
+    mr_block_unref(out->block);
+    out->block = NULL;
+    out->nplaces = 0;
+    return MR_OK;
+}
+
+int mr_rows_out_settle(const struct mr_rows *s, struct mr_rows_out *out, mr_error *err)
+{
+    if (s->fixed == 0) {
+        return queue_images(s, out, err);
+    }
+    return out->block != NULL && out->n > 0 ? queue_packed(out, err) : MR_OK;
 }
 
 int mr_rows_out_take(const struct mr_rows *s, struct mr_rows_out *out, uint32_t rows,
                      mr_block **ret, mr_error *err)
 {
+    bool whole = out->gather.rows == 0 && out->n <= rows;
+
     MR_ASSERT(out->n > 0);
-    if (s->fixed > 0) {
-        MR_ASSERT(out->n <= rows); /* none of these are ever left over */
-        return take_packed(out, ret, err);
-    }
-    if (out->nimages == out->n) {
-        MR_ASSERT(out->n <= rows); /* nor of these */
+    if (whole && s->fixed > 0) {
+        MR_TRY(take_packed(out, ret, err));
+    } else if (whole && out->nimages == out->n) {
         MR_TRY(join_images(s, out, err));
         *ret = MR_TAKE(out->block);
     } else {
-        MR_TRY(queue_images(s, out, err));
+        MR_TRY(mr_rows_out_settle(s, out, err));
         MR_TRY(mr_gather_take(&out->gather, rows, ret, err));
     }
-    out->n = (uint32_t)out->gather.rows;
+    out->n = out->gather.rows;
     return MR_OK;
 }
 
 void mr_rows_out_free(struct mr_rows_out *out)
 {
-    mr_records_free(out->records, out->nimages > 0 ? out->nimages : out->n);
+    mr_records_free(out->records, out->nimages > 0 ? out->nimages : (uint32_t)out->n);
     drop_images(out);
     mr_free(out->images);
     mr_free(out->places);

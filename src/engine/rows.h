@@ -58,7 +58,7 @@ struct mr_rows_out {
     uint64_t *places;          /* of the same: of the first `nplaces` */
     uint32_t nplaces;
     struct mr_gather gather;
-    uint32_t n;
+    uint64_t n;
     uint32_t cap;
 };
 
@@ -80,9 +80,12 @@ void mr_rows_prefetch(const struct mr_rows *s, size_t i);
 int mr_rows_move(struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err);
 /* true when the block is as large as @bytes, or full. */
 bool mr_rows_out_full(const struct mr_rows *s, const struct mr_rows_out *out, size_t bytes);
-/* 1..@rows of the rows that left @s (fewer if their tensors differ in rank); at least one has. */
+/* 1..@rows of the rows that left @s (fewer if their tensors differ in rank); at least one has. What
+ * is left over, also after a failure, is to be taken before another row leaves. */
 int mr_rows_out_take(const struct mr_rows *s, struct mr_rows_out *out, uint32_t rows,
                      mr_block **ret, mr_error *err);
+/* All that is to be taken lies in `gather`: so it can be saved. On failure it can be tried again. */
+int mr_rows_out_settle(const struct mr_rows *s, struct mr_rows_out *out, mr_error *err);
 void mr_rows_out_free(struct mr_rows_out *out);
 
 /* All rows in their order, in blocks; an error of @take ends it. The blocks are lent. */

@@ -169,6 +169,9 @@ static int decode_block(const void *bytes, size_t size, const mr_spec *spec, mr_
     MR_TRY(mr_buffer_new(size, &buffer, err));
     memcpy(mr_buffer_data(buffer), bytes, size);
     int rc = mr_block_decode(buffer, 0, 0 /* spec_hash */, &block, &used, err);
+    if (rc == MR_OK && mr_block_rows(block) == 0) { /* those that go on from it count on one */
+        rc = mr_error_set(err, MR_EINVAL, "a block without rows");
+    }
     if (rc == MR_OK && spec != NULL) {
         rc = mr_block_check_spec(block, spec, err);
     }

@@ -1,5 +1,6 @@
 /* Which records rows come from: what blocks made of blocks say, what goes with their bytes, and what
  * it costs. */
+#include "base/alloc.h"
 #include "base/memory.h"
 #include "element/block.h"
 #include "element/trace.h"
@@ -473,6 +474,43 @@ static void records_take_few_bytes(void **state)
     mr_buffer_unref(bytes[1]);
 }
 
+/* Whatever allocation fails, what is encoded can be decoded: with all names, or with none. */
+static void without_memory_there_are_no_names(void **state)
+{
+    uint64_t places[200];
+    mr_block *block = counting(200);
+    char path[400];
+    bool reached = true;
+
+    memset(path, 'p', sizeof path);
+    path[sizeof path - 1] = '\0';
+    for (uint32_t i = 0; i < 200; i++) {
+        places[i] = i * UINT64_C(5000);
+    }
+    mr_trace_file *file = mr_trace_file_new(path, MR_PLACES_BYTES);
+    mr_block_trace(block, file, 7, places);
+    mr_trace_file_unref(file);
+    for (uint64_t nth = 1; reached; nth++) {
+        mr_buffer *bytes = NULL;
+        mr_block *back = NULL;
+        size_t used = 0;
+        uint64_t before = mr_alloc_count();
+
+        mr_alloc_fail_at(nth);
+        int rc = mr_block_encode_buffer(block, 0, false, &bytes, NULL);
+        reached = mr_alloc_count() - before >= nth;
+        mr_alloc_fail_at(0);
+        assert_true(rc == MR_OK || rc == MR_EEXHAUSTED);
+        if (rc == MR_OK) {
+            assert_int_equal(mr_block_decode(bytes, 0, 0, &back, &used, NULL), MR_OK);
+            assert_true(reached || mr_block_traced(back));
+            mr_block_unref(back);
+            mr_buffer_unref(bytes);
+        }
+    }
+    mr_block_unref(block);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,6 +525,7 @@ int main(void)
         cmocka_unit_test(rows_of_tables_have_no_offset),
         cmocka_unit_test(whole_files_have_no_number),
         cmocka_unit_test(records_take_few_bytes),
+        cmocka_unit_test(without_memory_there_are_no_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,10 @@ mr_test(dataset_test LABEL unit SOURCES ${MR_TEST_DIR}/dataset_test.c ${MR_TEST_
         LIBRARIES mr_engine PkgConfig::libzstd)
 mr_test(location_test LABEL unit SOURCES ${MR_TEST_DIR}/location_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
+mr_test(engine_rows_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_rows_test.c ${MR_TEST_DIR}/engine_support.c
+        LIBRARIES mr_engine)
+mr_test(engine_state_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_state_test.c ${MR_TEST_DIR}/engine_support.c
+        LIBRARIES mr_engine)
 mr_test(engine_pace_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_pace_test.c LIBRARIES mr_engine)
 mr_test(engine_ahead_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_ahead_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)

@@ -1,9 +1,10 @@
-/* Pulling ahead that is automatic: the elements are the same whoever pulls the input, and whenever
- * that changes. The clock is this test's: each thread has one, and each look at it takes `step` ns. */
-#include "engine/driver.h"
-#include "engine/trial.h"
+/* Pulling ahead: what waits is bounded; if it is automatic, the elements are the same whoever pulls
+ * the input, and whenever that changes. The clock is this test's: each thread has one, and each look at it takes `step` ns. */
+#include "base/sync.h"
+#include "engine/ahead.h"
 #include "engine_support.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,6 +15,7 @@
 #define QUICK_STEP INT64_C(20000)
 #define SLOW_STEP (2 * MR_NS_PER_MS)
 #define ELEMENTS 40000
+#define BLOCKS_MAX 256u
 
 static _Thread_local int64_t now = 1;
 static atomic_int_least64_t step = QUICK_STEP;
@@ -156,6 +158,60 @@ static void what_takes_long_goes_back_to_a_thread(void **state)
     mr_engine_close(it);
 }
 
+/* ---- how much waits ---- */
+
+/* Elements that come one by one, however many are asked for, and at once. */
+static mr_dataset *make_small_blocks(void)
+{
+    return make_one("padded_batch", make_range(0, INT64_C(1) << 40, 1), "batch_size", 1);
+}
+
+/* How many blocks wait when the thread has nothing to do any more. */
+static uint32_t blocks_when_idle(struct mr_ahead *a)
+{
+    for (;;) {
+        mr_mutex_lock(&a->driver.lock);
+        bool idle = a->driver.idle == a->driver.nthreads;
+        uint32_t blocks = a->blocks;
+        mr_mutex_unlock(&a->driver.lock);
+        if (idle) {
+            return blocks;
+        }
+        (void)sched_yield();
+    }
+}
+
+static void small_blocks_are_counted(void **state)
+{
+    static const uint64_t sizes[] = {0, 5, 1000};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const struct mr_engine_options opts = {.threads = 2};
+        const struct mr_pull pull = {
+            .rows = 1, .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
+        mr_dataset *ds = make_small_blocks();
+        struct mr_env env;
+        struct mr_op_iter *input = NULL;
+        struct mr_ahead ahead;
+
+        CHECK_OK(mr_env_init(&env, ds, &opts, e));
+        struct mr_op_ctx ctx = {.env = &env, .path = MR_ROOT_PATH, .outermost = true};
+        CHECK_OK(mr_op_open(&ctx, ds, &input, e));
+        mr_ahead_init(&ahead, &env, input, sizes[i]);
+        for (int turn = 0; turn < 3; turn++) {
+            mr_block *block = NULL;
+
+            CHECK_OK(mr_ahead_pull(&ahead, &pull, &block, e));
+            mr_block_unref(block);
+            assert_in_range(blocks_when_idle(&ahead), 1,
+                            sizes[i] > BLOCKS_MAX ? sizes[i] : BLOCKS_MAX);
+        }
+        mr_ahead_close(&ahead);
+        mr_env_destroy(&env);
+        mr_dataset_unref(ds);
+    }
+}
+
 /* ---- which way is found to be the quicker one ---- */
 
 /* Calls in ways that take @ns for an element: how many of @calls were in the second one. */
@@ -224,6 +280,7 @@ int main(void)
         cmocka_unit_test_setup(elements_are_the_same_whoever_pulls, begin),
         cmocka_unit_test_setup(it_is_saved_either_way, begin),
         cmocka_unit_test_setup(what_takes_long_goes_back_to_a_thread, begin),
+        cmocka_unit_test_setup(small_blocks_are_counted, begin),
         cmocka_unit_test(the_quicker_way_is_used),
         cmocka_unit_test(the_first_way_wins_a_draw),
         cmocka_unit_test(what_changes_is_noticed),

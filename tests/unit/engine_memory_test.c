@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/memory.h"
+#include "engine/env.h"
 
 #include <millrace/tfrecord.h>
 
@@ -460,6 +461,139 @@ static void no_memory_to_become_parallel(void **state)
     }
 }
 
+/* A cache that lacks memory for an element says so, and goes on with it when there is some: neither
+ * this pass nor those after it are without it. */
+static void a_cache_goes_on_where_it_stopped(void **state)
+{
+    mr_memory *memory = budget_of(MIB);
+    mr_dataset *in = make_range(1000, 1064, 1);
+    mr_dataset *uncached = map_in_parallel(in, fn_doubled(in, 8), 0, true);
+    mr_dataset *ds = make("cache", mr_dataset_ref(uncached), NULL, NULL, 0, NULL);
+    struct read_options options = {.rows = 4};
+    struct lines expected = read_all(uncached, &options);
+    struct mr_want want = {.rows_max = 4};
+    mr_engine_iter *it = open_in(ds, memory);
+    struct lines first = {0};
+    mr_error err;
+
+    for (int i = 0; i < 4; i++) {
+        mr_block *block = NULL;
+
+        CHECK_OK(mr_engine_pull(it, want, -1, &block, e));
+        lines_append_block(&first, block);
+        mr_block_unref(block);
+    }
+    /* What is held leaves an eighth free for what elements need. */
+    assert_true(mr_memory_charge(memory, MR_MEMORY_WORK, MIB / 16 * 14));
+    for (int i = 0; i < 3; i++) {
+        mr_block *block = NULL;
+
+        assert_int_equal(mr_engine_pull(it, want, -1, &block, &err), MR_EEXHAUSTED);
+        assert_non_null(strstr(err.message, "cache (step "));
+        assert_false(mr_engine_passed(it));
+    }
+    mr_memory_release(memory, MIB / 16 * 14);
+    options.rows = 1;
+    assert_int_equal(read_on(it, &options, &first), MR_END);
+    mr_engine_close(it);
+    lines_expect(&first, &expected, "the first pass");
+    it = open_in(ds, memory);
+    struct lines second = {0};
+    assert_int_equal(read_on(it, &options, &second), MR_END);
+    mr_engine_close(it);
+    lines_expect(&second, &expected, "the second pass");
+    lines_free(&expected);
+    lines_free(&first);
+    lines_free(&second);
+    mr_dataset_unref(ds);
+    mr_dataset_unref(uncached);
+    mr_memory_unref(memory);
+}
+
+/* (sum, x) -> (sum + x, a string of 256 KiB). */
+static mr_dataset *scan_to_large(int64_t n)
+{
+    const int64_t zero = 0;
+    const struct mr_column column = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = &zero};
+    const struct mr_leaf_spec leaves[2] = {{.dtype = MR_INT64}, {.dtype = MR_INT64}};
+    MR_AUTO(mr_spec_unref) mr_spec *takes = NULL;
+    mr_block *initial = NULL;
+    mr_builder *b = NULL;
+    uint32_t both[2] = {0, 1};
+
+    CHECK_OK(mr_spec_new(leaves, 2, NULL, &takes, e));
+    CHECK_OK(mr_builder_new(takes, NULL, &b, e));
+    CHECK_OK(mr_block_new(1, &column, 1, &initial, e));
+    uint32_t sum = add_op(b, "add", both, 2, NULL, 0);
+    uint32_t text = add_op(b, "as_string", &both[1], 1, NULL, 0);
+    uint32_t out[2] = {sum, doubled_text(b, text, 16)};
+    mr_function *fn = finish(b, out, 2);
+    mr_dataset *ds = make_with_function(
+        "scan", make_range(1000, 1000 + n, 1), fn,
+        ATTRS((struct mr_attr){.name = "initial_state", .kind = MR_ATTR_BLOCK, .block = initial},
+              TEXT_ATTR("structure", "\"*\"")));
+    mr_block_unref(initial);
+    return ds;
+}
+
+/* Many are asked for, and passed over: what is made for them is not held all at once. */
+static void scans_give_what_is_large_enough(void **state)
+{
+    struct read_options options = {.budget_bytes = 4 * MIB, .errors_max = 100};
+    mr_dataset *ds = make_one("skip", scan_to_large(60), "count", 50);
+    struct lines l = read_all(ds, &options);
+
+    assert_int_equal(l.n, 10);
+    for (size_t i = 0; i < l.n; i++) {
+        assert_int_equal(l.text[i][0], '\'');
+    }
+    lines_free(&l);
+    mr_dataset_unref(ds);
+}
+
+/* One that is refused has taken nothing, not for a moment either: who asks for what there is gets
+ * it. */
+struct asking {
+    struct mr_env env;
+    atomic_bool over;
+};
+
+static void *ask_for_too_much(void *arg)
+{
+    struct asking *a = arg;
+
+    while (!atomic_load(&a->over)) {
+        assert_false(mr_env_charge(&a->env, 80));
+    }
+    return NULL;
+}
+
+static void a_refusal_refuses_nobody_else(void **state)
+{
+    const struct mr_engine_options opts = {.memory_budget_bytes = 100};
+    mr_dataset *ds = make_range(0, 1, 1);
+    struct asking a;
+    pthread_t thread;
+    int refused = 0;
+
+    CHECK_OK(mr_env_init(&a.env, ds, &opts, e));
+    atomic_init(&a.over, false);
+    assert_true(mr_env_charge(&a.env, 30));
+    CHECK_OK(mr_thread_start(&thread, "asks", ask_for_too_much, &a, e));
+    for (int i = 0; i < 300000; i++) {
+        bool given = mr_env_charge(&a.env, 50);
+
+        refused += !given;
+        mr_env_release(&a.env, given ? 50 : 0);
+    }
+    atomic_store(&a.over, true);
+    (void)pthread_join(thread, NULL);
+    mr_env_release(&a.env, 30);
+    mr_env_destroy(&a.env);
+    mr_dataset_unref(ds);
+    assert_int_equal(refused, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,6 +603,9 @@ int main(void)
         cmocka_unit_test(one_element_that_does_not_fit_is_refused),
         cmocka_unit_test(behind_an_element_that_does_not_fit_everything_has_its_place),
         cmocka_unit_test(engines_share_a_budget),
+        cmocka_unit_test(a_cache_goes_on_where_it_stopped),
+        cmocka_unit_test(scans_give_what_is_large_enough),
+        cmocka_unit_test(a_refusal_refuses_nobody_else),
         cmocka_unit_test(a_line_is_bounded),
         cmocka_unit_test(a_line_too_long_that_is_cut_short_fails_once),
         cmocka_unit_test(records_that_do_not_fit_at_once_come_in_smaller_blocks),

@@ -3,6 +3,7 @@
 #include "engine_support.h"
 
 #include "base/sync.h"
+#include "dataset/graph.h"
 #include "engine/env.h"
 
 #include <setjmp.h>
@@ -19,9 +20,10 @@ struct outside {
     pthread_cond_t changed;
     int64_t rows; /* how many there are */
     int64_t next;
-    int64_t blocks_at; /* from this element on it waits until cancelled; -1: never */
-    uint32_t largest;  /* rows asked for at once */
-    uint64_t ordinal;  /* of the last open */
+    int64_t blocks_at;    /* from this element on it waits until cancelled; -1: never */
+    int64_t cancelled_at; /* at this element it says that it was cancelled; 0: never */
+    uint32_t largest;     /* rows asked for at once */
+    uint64_t ordinal;     /* of the last open */
     int opened;
     int closed;
     bool waiting;
@@ -40,6 +42,9 @@ static int outside_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block
     if (o->next == o->rows) {
         return MR_END;
     }
+    if (o->cancelled_at > 0 && o->next == o->cancelled_at) {
+        return mr_error_set(err, MR_ECANCELED, "the job was cancelled");
+    }
     if (o->next == o->blocks_at) {
         o->waiting = true;
         (void)pthread_cond_broadcast(&o->changed);
@@ -52,6 +57,9 @@ static int outside_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block
     }
     if ((int64_t)n > o->rows - o->next) {
         n = (uint32_t)(o->rows - o->next);
+    }
+    if (o->cancelled_at > 0 && (int64_t)n > o->cancelled_at - o->next) {
+        n = (uint32_t)(o->cancelled_at - o->next);
     }
     if (o->blocks_at >= 0 && (int64_t)n > o->blocks_at - o->next) {
         n = (uint32_t)(o->blocks_at - o->next);
@@ -320,6 +328,60 @@ static void loops_over_a_dataset_are_epochs(void **state)
     mr_dataset_unref(ds);
 }
 
+static mr_engine_iter *open_counted(mr_dataset *ds)
+{
+    struct mr_engine_options opts = {.seed = 1, .count_epochs = true};
+    mr_engine_iter *it = NULL;
+
+    CHECK_OK(mr_engine_open(ds, &opts, &it, e));
+    return it;
+}
+
+/* A loop that is taken up again where it was left: the passes behind it are those that would have
+ * come, in another process, too. One that was left earlier takes none back. */
+static void epochs_go_on_behind_a_state(void **state)
+{
+    mr_dataset *ds = make("shuffle", make_range(0, 30, 1), NULL,
+                          ATTRS(INT_ATTR("buffer_size", 30), INT_ATTR("seed", 3)), NULL);
+    struct lines all = epochs(ds, 5);
+    struct lines want = {.text = all.text + 60, .n = 90}; /* from the third on */
+    struct lines got = {0};
+    struct read_options options = {.rows = 0};
+    void *saved = NULL;
+    size_t size = 0;
+
+    mr_engine_close(open_counted(ds));
+    mr_engine_close(open_counted(ds));
+    mr_engine_iter *it = open_counted(ds);
+    options.most = 10;
+    (void)read_on(it, &options, &got);
+    CHECK_OK(mr_engine_save(it, &saved, &size, e));
+    mr_engine_close(it);
+
+    mr_dataset *again = make("shuffle", make_range(0, 30, 1), NULL,
+                             ATTRS(INT_ATTR("buffer_size", 30), INT_ATTR("seed", 3)), NULL);
+    options.most = 0;
+    for (int i = 0; i < 3; i++) {
+        it = open_counted(again);
+        if (i == 0) {
+            CHECK_OK(mr_engine_restore(it, saved, size, e));
+        }
+        (void)read_on(it, &options, &got);
+        mr_engine_close(it);
+    }
+    lines_expect(&got, &want, "three loops, the first of which was left");
+    lines_free(&got);
+
+    it = open_counted(again); /* the sixth */
+    CHECK_OK(mr_engine_restore(it, saved, size, e));
+    mr_engine_close(it);
+    assert_int_equal(again->opened, 6);
+    mr_free(saved);
+    lines_free(&all);
+    mr_dataset_unref(ds);
+    mr_dataset_unref(again);
+}
+
 static void seeds_make_orders(void **state)
 {
     mr_dataset *ds = make_one("shuffle", make_range(0, 30, 1), "buffer_size", 30);
@@ -528,6 +590,30 @@ static void waiting_for_others_can_be_ended(void **state)
     free(o);
 }
 
+/* Whoever makes the elements may say that they were cancelled, which this iterator was not: an error
+ * like any, also where a thread of its own finds it. */
+static void who_says_cancelled_is_heard(void **state)
+{
+    for (int way = 0; way < 4; way++) {
+        struct outside *o = outside_new(1000, -1);
+        struct mr_external_opener opener = {.ctx = o, .open = outside_open};
+        struct read_options options = {.external = &opener, .threads = 4};
+        mr_dataset *ds = make_outside();
+
+        o->cancelled_at = 3;
+        ds = way == 1 ? make_one("prefetch", ds, "buffer_size", -1) : ds;
+        ds = way == 2 ? map_affine(ds, 2) : ds;
+        ds = way == 3 ? make("unbatch", make_one("batch", ds, "batch_size", 1), NULL, NULL, 0, NULL)
+                      : ds;
+        struct lines l = read_all(ds, &options);
+        assert_int_equal(l.n, 4);
+        assert_non_null(strstr(l.text[3], "!-1 the job was cancelled"));
+        lines_free(&l);
+        mr_dataset_unref(ds);
+        free(o);
+    }
+}
+
 /* ---- reads from elsewhere ---- */
 
 static void iterators_count_repetitions(void **state)
@@ -592,6 +678,7 @@ int main(void)
         cmocka_unit_test(budgets_name_what_is_too_large),
         cmocka_unit_test(an_epoch_is_a_pass),
         cmocka_unit_test(loops_over_a_dataset_are_epochs),
+        cmocka_unit_test(epochs_go_on_behind_a_state),
         cmocka_unit_test(seeds_make_orders),
         cmocka_unit_test(one_order_needs_no_seed),
         cmocka_unit_test(cancel_ends_waiting),
@@ -599,6 +686,7 @@ int main(void)
         cmocka_unit_test(looking_for_ever_can_be_ended),
         cmocka_unit_test(errors_that_wait_are_few),
         cmocka_unit_test(waiting_for_others_can_be_ended),
+        cmocka_unit_test(who_says_cancelled_is_heard),
 
         cmocka_unit_test(iterators_count_repetitions),
         cmocka_unit_test(outside_cannot_be_saved),

@@ -249,6 +249,37 @@ static void full_disks_are_told(void **state)
     assert_int_equal(mr_tfrecord_writer_close(w, &err), MR_EEXHAUSTED);
 }
 
+/* A position behind the end: the records up to it are gone, and nobody knows what else. */
+static void a_file_that_became_shorter_is_no_end(void **state)
+{
+    static const char *const compressions[] = {"", "GZIP"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct read_options options = {.most = 5};
+        struct lines l = {0};
+        void *saved = NULL;
+        size_t size = 0;
+        mr_error err;
+
+        write_file(compressions[i], 8, false);
+        mr_dataset *ds = make_file(compressions[i]);
+        mr_engine_iter *it = open_with(ds, &options);
+        (void)read_on(it, &options, &l);
+        assert_int_equal(l.n, 5);
+        CHECK_OK(mr_engine_save(it, &saved, &size, e));
+        mr_engine_close(it);
+        lines_free(&l);
+
+        write_file(compressions[i], 2, false);
+        it = open_with(ds, &options);
+        assert_int_equal(mr_engine_restore(it, saved, size, &err), MR_EDATALOSS);
+        assert_non_null(strstr(err.message, "shorter than when its position was saved"));
+        mr_engine_close(it);
+        mr_free(saved);
+        mr_dataset_unref(ds);
+    }
+}
+
 static int set_up(void **state)
 {
     int fd = mkstemp(path);
@@ -274,6 +305,7 @@ int main(void)
         cmocka_unit_test(wrong_kinds_of_file),
         cmocka_unit_test(bad_arguments),
         cmocka_unit_test(full_disks_are_told),
+        cmocka_unit_test(a_file_that_became_shorter_is_no_end),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

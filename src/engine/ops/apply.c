@@ -44,33 +44,41 @@ int mr_apply_run(const struct mr_apply *a, const mr_block *in, uint64_t index, m
     return rc;
 }
 
-int mr_apply_put_back(struct mr_apply_input *in, mr_block **rows, mr_error *err)
+/* What is kept comes behind @rows. */
+static int put_before(struct mr_apply_input *in, mr_block *rows, mr_error *err)
 {
-    if (in->rest != NULL) {
-        const mr_block *both[2] = {*rows, in->rest};
-        mr_block *all = NULL;
+    MR_AUTO(mr_block_unref) mr_block *kept = NULL;
+    mr_block *all = NULL;
 
-        MR_TRY(mr_block_concat(both, 2, &all, err));
-        mr_block_unref(*rows);
-        *rows = all;
-    }
+    MR_TRY(mr_block_slice(in->rest, in->used, mr_block_rows(in->rest) - in->used, &kept, err));
+    MR_TRY(mr_block_concat((const mr_block *[]){rows, kept}, 2, &all, err));
     mr_block_unref(in->rest);
-    in->rest = MR_TAKE(*rows);
+    in->rest = all;
+    in->used = 0;
+    in->given = NULL;
     return MR_OK;
 }
 
-/* The rows of @block from @first on come next, before those that are kept already. */
-static int keep_behind(struct mr_apply_input *in, const mr_block *block, uint32_t first,
-                       mr_error *err)
+int mr_apply_put_back(struct mr_apply_input *in, const mr_block *block, uint32_t first,
+                      mr_error *err)
 {
     uint32_t behind = mr_block_rows(block) - first;
-    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
 
     if (behind == 0) {
         return MR_OK;
     }
-    MR_TRY(mr_block_slice(block, first, behind, &rest, err));
-    return mr_apply_put_back(in, &rest, err);
+    if (in->rest != NULL && in->given == block) {
+        in->used -= behind;
+        return MR_OK;
+    }
+    if (in->rest == NULL) {
+        in->rest = mr_block_ref(block);
+        in->used = first;
+        return MR_OK;
+    }
+    MR_AUTO(mr_block_unref) mr_block *rows = NULL;
+    MR_TRY(mr_block_slice(block, first, behind, &rows, err));
+    return put_before(in, rows, err);
 }
 
 /* *@block is its first @rows rows; the others are kept. */
@@ -79,8 +87,9 @@ static int split(struct mr_apply_input *in, mr_block **block, uint32_t rows, mr_
     MR_AUTO(mr_block_unref) mr_block *first = NULL;
 
     MR_TRY(mr_block_slice(*block, 0, rows, &first, err));
-    MR_TRY(keep_behind(in, *block, rows, err));
+    MR_TRY(mr_apply_put_back(in, *block, rows, err));
     mr_block_unref(*block);
+    in->given = in->used > 0 ? first : NULL;
     *block = MR_TAKE(first);
     return MR_OK;
 }
@@ -90,6 +99,8 @@ int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const str
 {
     mr_block *rest = in->rest;
 
+    in->given = NULL;
+    in->begun = in->index;
     if (rest == NULL) {
         int rc = mr_op_pull(below, pull, ret, err);
 
@@ -97,13 +108,15 @@ int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const str
         return rc;
     }
     uint32_t most = in->most > 0 && in->most < pull->rows ? in->most : pull->rows;
-    in->rest = NULL;
-    int rc = mr_block_rows(rest) > most ? split(in, &rest, most, err) : MR_OK;
-    if (rc != MR_OK) {
-        in->rest = rest;
-        return rc;
+    uint32_t rows = MR_MIN(mr_block_rows(rest) - in->used, most);
+    MR_TRY(mr_block_slice(rest, in->used, rows, ret, err));
+    in->used += rows;
+    in->given = *ret;
+    if (in->used == mr_block_rows(rest)) {
+        in->rest = NULL;
+        in->used = 0;
+        mr_block_unref(rest);
     }
-    *ret = rest;
     return MR_OK;
 }
 
@@ -134,8 +147,19 @@ int mr_apply_fit(const struct mr_apply *a, struct mr_apply_input *in, mr_block *
 
 int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad, mr_error *err)
 {
+    MR_TRY(mr_apply_put_back(in, block, bad + 1, err));
     in->index += bad + 1;
-    return keep_behind(in, block, bad + 1, err);
+    return MR_OK;
+}
+
+int mr_apply_done(struct mr_apply_input *in, const mr_block *block, int rc)
+{
+    mr_error ignored; /* no memory for that either: then it is @rc that it goes with */
+
+    if (rc < 0 && in->index == in->begun) {
+        (void)mr_apply_put_back(in, block, 0, &ignored);
+    }
+    return rc;
 }
 
 int mr_apply_failed(struct mr_apply_input *in, struct mr_op_iter *head, const mr_block *block,
@@ -151,7 +175,7 @@ int mr_apply_failed(struct mr_apply_input *in, struct mr_op_iter *head, const mr
     return mr_op_defer(head, rc, failure);
 }
 
-int mr_apply_bools(const struct mr_apply_input *in, const struct mr_op_iter *head,
+int mr_apply_bools(struct mr_apply_input *in, const struct mr_op_iter *head, const mr_block *block,
                    const mr_block *verdict, const uint8_t **ret, mr_error *err)
 {
     const struct mr_column *c = mr_block_column(verdict, 0);
@@ -160,7 +184,11 @@ int mr_apply_bools(const struct mr_apply_input *in, const struct mr_op_iter *hea
         int rc = mr_error_set(err, MR_EINVAL,
                               "the predicate gave a tensor of %u dimensions, it must be a scalar",
                               c->rank);
-        return mr_op_fail(head, in->index, rc, err);
+        mr_error failure = *err;
+
+        (void)mr_op_fail_row(head, in->index, block, 0, rc, &failure);
+        MR_TRY(mr_apply_keep(in, block, 0, err));
+        return mr_error_pass(err, rc, &failure);
     }
     /* Of rank 0: one value a row also where shapes vary. */
     *ret = (const uint8_t *)c->data + (c->kind == MR_COLUMN_VAR ? c->starts[0] : 0);
@@ -171,5 +199,5 @@ int mr_apply_state(struct mr_apply_input *in, const mr_spec *spec, struct mr_sta
                    mr_error *err)
 {
     MR_TRY(mr_state_u64(s, &in->index, err));
-    return mr_state_block(s, &in->rest, spec, err);
+    return mr_state_rest(s, &in->rest, &in->used, spec, err);
 }

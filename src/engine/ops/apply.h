@@ -26,9 +26,12 @@ int mr_apply_run(const struct mr_apply *a, const mr_block *in, uint64_t index, m
 /* The input of a one-at-a-time stage: blocks from below, of which an error may leave the end
  * behind. */
 struct mr_apply_input {
-    mr_block *rest; /* rows behind one that failed; NULL: none */
-    uint64_t index; /* of the next row */
-    uint32_t most;  /* rows at a time, where more of them did not fit into memory; 0: any number */
+    mr_block *rest; /* from row `used` on: rows behind one that failed; NULL: none */
+    uint32_t used;
+    const mr_block *given; /* what was taken of `rest` last, up to row `used`; NULL: nothing */
+    uint64_t index;        /* of the next row */
+    uint64_t begun;        /* what that was when rows were taken last */
+    uint32_t most; /* rows at a time, where more of them did not fit into memory; 0: any number */
 };
 
 /* The rows to run next, at most pull->rows of them. The caller's reference. */
@@ -41,15 +44,21 @@ int mr_apply_fit(const struct mr_apply *a, struct mr_apply_input *in, mr_block *
                  mr_block **ret, uint32_t *bad_row, mr_error *err);
 /* Row @bad of @block failed: keep what is behind it. */
 int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad, mr_error *err);
-/* *@rows come next, before what is kept already. They are taken if that succeeds. */
-int mr_apply_put_back(struct mr_apply_input *in, mr_block **rows, mr_error *err);
+/* The rows of @block from @first on come next, before what is kept already; where there is nothing,
+ * that does not fail. */
+int mr_apply_put_back(struct mr_apply_input *in, const mr_block *block, uint32_t first,
+                      mr_error *err);
+/* @rc became of @block, which mr_apply_next() gave: unless some of it is done with, it comes again
+ * behind an error. Returns @rc. */
+int mr_apply_done(struct mr_apply_input *in, const mr_block *block, int rc);
 /* Row @bad of @block failed: @rc, @failure. What is behind it is kept, and the error is given; but
  * *@before, what is to be given before it, goes first, unless it is NULL. */
 int mr_apply_failed(struct mr_apply_input *in, struct mr_op_iter *head, const mr_block *block,
                     uint32_t bad, int rc, mr_error *failure, mr_block **before, mr_block **ret,
                     mr_error *err);
-/* What a predicate gave, a bool for each row of @verdict. */
-int mr_apply_bools(const struct mr_apply_input *in, const struct mr_op_iter *head,
+/* What a predicate gave of @block, a bool for each row of @verdict. Are they none, it is the first
+ * row that failed. */
+int mr_apply_bools(struct mr_apply_input *in, const struct mr_op_iter *head, const mr_block *block,
                    const mr_block *verdict, const uint8_t **ret, mr_error *err);
 int mr_apply_state(struct mr_apply_input *in, const mr_spec *spec, struct mr_state *s,
                    mr_error *err);

@@ -251,6 +251,7 @@ static int collect(struct batch_iter *it, const struct mr_pull *pull, mr_error *
     MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
     below.bytes = MR_MAX(pull->bytes, MR_MIN(TOGETHER_BYTES, it->head.env->budget_bytes / 16));
+    MR_TRY(mr_gather_reserve(&it->rows, err));
     MR_TRY(pull_input(it, &below, &block, err));
     if (block == NULL) {
         return MR_OK;
@@ -297,6 +298,31 @@ static int take(struct batch_iter *it, uint32_t size, mr_block **ret, mr_error *
     return rc == MR_OK ? MR_OK : mr_op_fail_rows(head, head->delivered, rows, rc, err);
 }
 
+/* The first rows gathered are those of @all, in one block: so they are copied once. */
+static int replace_front(struct batch_iter *it, mr_block *all, mr_error *err)
+{
+    uint64_t skip = mr_block_rows(all);
+    struct mr_gather rows = {0};
+    int rc = mr_gather_add(&rows, all, 0, mr_block_rows(all), err);
+
+    for (size_t i = it->rows.head; i < it->rows.n && rc == MR_OK; i++) {
+        const struct mr_gather_part *p = &it->rows.parts[i];
+        uint32_t over = skip < p->count ? (uint32_t)skip : p->count;
+
+        skip -= over;
+        if (over < p->count) {
+            rc = mr_gather_add(&rows, p->block, p->first + over, p->count - over, err);
+        }
+    }
+    if (rc != MR_OK) {
+        mr_gather_free(&rows);
+        return rc;
+    }
+    mr_gather_free(&it->rows);
+    it->rows = rows;
+    return MR_OK;
+}
+
 /* All that is there in one go is the rule. Where that fails (shapes that differ), one by one: what
  * is right before the bad batch is given first; the bad one is dropped with its error. */
 static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block **ret,
@@ -306,21 +332,13 @@ static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, 
         MR_AUTO(mr_block_unref) mr_block *all = NULL;
         mr_error ignored;
 
-        MR_TRY(mr_gather_take(&it->rows, batches * size, &all, err));
+        MR_TRY(mr_gather_look(&it->rows, batches * size, &all, err));
         if (mr_block_rows(all) == batches * size &&
             mr_block_batch(all, size, it->joined, NULL, ret, &ignored) == MR_OK) {
+            mr_gather_drop(&it->rows, (uint64_t)batches * size);
             return MR_OK;
         }
-        /* Back into the queue, in front of the rest. */
-        struct mr_gather rest = it->rows;
-        it->rows = (struct mr_gather){0};
-        int rc = mr_gather_add(&it->rows, all, 0, mr_block_rows(all), err);
-        for (size_t i = rest.head; i < rest.n && rc == MR_OK; i++) {
-            rc = mr_gather_add(&it->rows, rest.parts[i].block, rest.parts[i].first,
-                               rest.parts[i].count, err);
-        }
-        mr_gather_free(&rest);
-        MR_TRY(rc);
+        MR_TRY(replace_front(it, all, err));
     }
     return take(it, size, ret, err);
 }
@@ -341,7 +359,9 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
     }
     if (it->size == 0) {
         rc = mr_cycle_empty(head->ds->spec, ret, err);
-        next_batch(it);
+        if (rc == MR_OK || mr_op_element_failed(rc, err)) {
+            next_batch(it);
+        }
         return rc == MR_OK ? MR_OK : mr_op_fail(head, head->delivered, rc, err);
     }
     full = it->rows.rows / it->size;
@@ -353,7 +373,9 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
         /* each is padded to a shape of its own, or has a size of its own */
         full = it->padding.shapes == NULL && it->cycle.n == 0 ? full : 1;
         rc = take_batches(it, (uint32_t)full, it->size, ret, err);
-        next_batch(it);
+        if (rc == MR_OK || mr_op_element_failed(rc, err)) { /* else it is tried again */
+            next_batch(it);
+        }
     } else if (it->rows.rows > 0 && !it->drop_remainder) {
         rc = take_batches(it, 1, (uint32_t)it->rows.rows, ret, err);
     } else {

@@ -39,9 +39,13 @@ struct cache_iter {
     size_t charged;
     size_t names; /* charged for the records that elements come from */
     bool failed;  /* reading: an element has; nothing is kept */
+    /* reading: pulled, and not given yet, from row `used` on; or NULL */
+    mr_block *block;
+    uint32_t used;
+    bool has_block; /* `rows` has it */
 };
 
-enum { READING = 1, FAILED = 2 }; /* in states */
+enum { READING = 1, FAILED = 2, WAITING = 4, HAS_BLOCK = 8 }; /* in states */
 
 static int cache_infer(struct mr_infer *in, mr_error *err)
 {
@@ -121,28 +125,33 @@ static int publish(struct cache_iter *it, mr_error *err)
 /* ---- running ---- */
 
 /* Elements come before the names of their records. The blocks are those of a pass that nobody else
- * has seen. */
-static void forget_names(struct cache_iter *it)
+ * has seen, and @more, which is to come (or NULL). */
+static void forget_names(struct cache_iter *it, mr_block *more)
 {
+    if (more != NULL) {
+        mr_block_trace_forget(more);
+    }
     for (size_t i = it->rows.head; i < it->rows.n; i++) {
         mr_block_trace_forget(it->rows.parts[i].block);
     }
     (void)mr_env_recharge(it->head.env, &it->names, 0);
 }
 
-static int recharge(struct cache_iter *it, mr_error *err)
+/* For the rows that are there, and @more (or NULL). */
+static int recharge(struct cache_iter *it, mr_block *more, mr_error *err)
 {
     struct mr_op_iter *head = &it->head;
-    size_t bytes = it->rows.bytes;
+    uint32_t n = more != NULL ? mr_block_rows(more) : 0;
+    size_t bytes = it->rows.bytes + (more != NULL ? mr_block_row_bytes(more, 0, n) : 0);
     bool fits = bytes <= it->charged || mr_env_recharge(head->env, &it->charged, bytes);
 
     if (!fits && it->names > 0) {
-        forget_names(it);
+        forget_names(it, more);
         fits = mr_env_recharge(head->env, &it->charged, bytes);
     }
     if (!fits) {
         int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements hold %zu bytes, %s",
-                              (unsigned long long)it->rows.rows, bytes,
+                              (unsigned long long)(it->rows.rows + n), bytes,
                               mr_env_budget_text(head->env).text);
 
         return mr_op_fail(head, head->delivered, rc, err);
@@ -163,7 +172,7 @@ static int open_kept(struct cache_iter *it, bool *found, mr_error *err)
     mr_mutex_unlock(&it->kept->lock);
     MR_TRY(rc);
     MR_TRY(add_all(&it->left, &it->rows, err));
-    return recharge(it, err);
+    return recharge(it, NULL, err);
 }
 
 static int cache_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -204,25 +213,25 @@ static int as_kept(struct cache_iter *it, const mr_block *block, mr_block **ret,
     return MR_OK;
 }
 
-/* @block is the next of the pass. */
-static int keep(struct cache_iter *it, const mr_block *block, mr_error *err)
+/* The block at hand is the next of the pass. */
+static int keep(struct cache_iter *it, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *kept = NULL;
+    size_t names = it->names;
+    int rc = as_kept(it, it->block, &kept, err);
 
-    MR_TRY(as_kept(it, block, &kept, err));
-    MR_TRY(mr_gather_add(&it->rows, kept, 0, mr_block_rows(kept), err));
-    MR_TRY(recharge(it, err));
-    if (it->head.ds->cardinality >= 0 && it->rows.rows == (uint64_t)it->head.ds->cardinality) {
-        MR_TRY(publish(it, err));
+    rc = rc == MR_OK ? recharge(it, kept, err) : rc;
+    rc = rc == MR_OK ? mr_gather_add(&it->rows, kept, 0, mr_block_rows(kept), err) : rc;
+    if (rc != MR_OK && it->names > names) {
+        (void)mr_env_recharge(it->head.env, &it->names, names); /* those of `kept` go with it */
     }
-    return MR_OK;
+    it->has_block = rc == MR_OK;
+    return rc;
 }
 
-static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_block **ret,
-                         mr_error *err)
+static int pull_input(struct cache_iter *it, const struct mr_pull *pull, mr_error *err)
 {
-    MR_AUTO(mr_block_unref) mr_block *block = NULL;
-    int rc = mr_op_pull(it->input, pull, &block, err);
+    int rc = mr_op_pull(it->input, pull, &it->block, err);
 
     if (rc == MR_END) {
         MR_TRY(publish(it, err));
@@ -234,9 +243,27 @@ static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_b
         (void)mr_env_recharge(it->head.env, &it->charged, 0);
         (void)mr_env_recharge(it->head.env, &it->names, 0);
     }
-    MR_TRY(rc);
-    MR_TRY(it->failed ? MR_OK : keep(it, block, err));
-    *ret = MR_TAKE(block);
+    return rc;
+}
+
+/* The block at hand, or as much of it as is asked for. None is given before it is kept: what fails
+ * for want of memory is tried again. */
+static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_block **ret,
+                         mr_error *err)
+{
+    const int64_t all = it->head.ds->cardinality;
+
+    MR_TRY(it->block != NULL ? MR_OK : pull_input(it, pull, err));
+    MR_TRY(it->failed || it->has_block ? MR_OK : keep(it, err));
+    MR_TRY(all >= 0 && it->rows.rows == (uint64_t)all ? publish(it, err) : MR_OK);
+    uint32_t rows = MR_MIN(pull->rows, mr_block_rows(it->block) - it->used);
+    MR_TRY(mr_block_slice(it->block, it->used, rows, ret, err));
+    it->used += rows;
+    if (it->used == mr_block_rows(it->block)) {
+        mr_block_unref(MR_TAKE(it->block));
+        it->used = 0;
+        it->has_block = false;
+    }
     return MR_OK;
 }
 
@@ -289,11 +316,13 @@ static int open_again(struct cache_iter *it, mr_error *err)
 static int cache_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct cache_iter *it = (struct cache_iter *)head;
-    uint64_t flags = (it->input != NULL ? READING : 0) | (it->failed ? FAILED : 0);
+    uint64_t flags = (it->input != NULL ? READING : 0) | (it->failed ? FAILED : 0) |
+                     (it->block != NULL ? WAITING : 0) | (it->has_block ? HAS_BLOCK : 0);
 
-    MR_TRY(mr_state_bounded(s, &flags, READING | FAILED, err));
+    MR_TRY(mr_state_bounded(s, &flags, READING | FAILED | WAITING | HAS_BLOCK, err));
     if (s->restores) {
         it->failed = (flags & FAILED) != 0;
+        it->has_block = (flags & (WAITING | HAS_BLOCK)) == (WAITING | HAS_BLOCK);
         mr_gather_clear(&it->rows);
         mr_gather_clear(&it->left);
         if ((flags & READING) != 0 && it->input == NULL) {
@@ -301,7 +330,11 @@ static int cache_state(struct mr_op_iter *head, struct mr_state *s, mr_error *er
         }
     }
     MR_TRY(mr_gather_state(&it->rows, head->ds->spec, s, err));
-    MR_TRY(s->restores ? recharge(it, err) : MR_OK);
+    MR_TRY(s->restores ? recharge(it, NULL, err) : MR_OK);
+    if ((flags & WAITING) != 0) {
+        MR_TRY(mr_state_rest(s, &it->block, &it->used, head->ds->spec, err));
+        MR_TRY(it->block != NULL ? MR_OK : mr_state_damaged(err));
+    }
     if ((flags & READING) != 0) {
         return mr_op_state(it->input, s, err);
     }
@@ -313,6 +346,7 @@ static void cache_close(struct mr_op_iter *head)
     struct cache_iter *it = (struct cache_iter *)head;
 
     mr_op_close(it->input);
+    mr_block_unref(it->block);
     mr_env_release(head->env, it->charged);
     mr_env_release(head->env, it->names);
     mr_gather_free(&it->rows);

@@ -210,6 +210,7 @@ static int take_chosen(struct choose_iter *it, const struct mr_pull *pull, mr_er
     struct mr_pull one = mr_pull_rows(pull, 1);
     struct mr_op_iter **input = &it->inputs[it->chosen];
     mr_block *block = NULL;
+    MR_TRY(mr_gather_reserve(&it->out, err));
     int rc = *input != NULL ? mr_op_pull(*input, &one, &block, err) : MR_END;
 
     if (rc == MR_OK) {

@@ -47,8 +47,8 @@ static int keep_rows(const mr_block *in, const uint8_t *pass, uint32_t rows, mr_
     return n > 0 ? mr_block_gather(in, kept, n, ret, err) : MR_OK;
 }
 
-/* One block (or the part of it that memory allows) through the predicate: *@ret may be NULL. */
-static int filter_block(struct filter_iter *it, mr_block **block, mr_block **ret, mr_error *err)
+/* *@block (or the part of it that memory allows) through the predicate, into the queue. */
+static int filter_block(struct filter_iter *it, mr_block **block, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *verdict = NULL;
     MR_AUTO(mr_block_unref) mr_block *passed = NULL;
@@ -59,30 +59,30 @@ static int filter_block(struct filter_iter *it, mr_block **block, mr_block **ret
     if (verdict != NULL) {
         const uint8_t *pass = NULL;
 
-        MR_TRY(mr_apply_bools(&it->in, &it->head, verdict, &pass, err));
+        MR_TRY(mr_apply_bools(&it->in, &it->head, *block, verdict, &pass, err));
         MR_TRY(keep_rows(*block, pass, mr_block_rows(verdict), &passed, err));
     }
     if (failed != MR_OK) {
-        return mr_apply_failed(&it->in, &it->head, *block, bad, failed, &failure, &passed, ret,
-                               err);
+        (void)mr_op_fail_row(&it->head, it->in.index + bad, *block, bad, failed, &failure);
+        MR_TRY(mr_apply_keep(&it->in, *block, bad, err));
+    } else {
+        it->in.index += mr_block_rows(*block);
     }
-    it->in.index += mr_block_rows(*block);
-    *ret = MR_TAKE(passed);
-    return MR_OK;
+    if (passed != NULL) {
+        MR_TRY(mr_gather_add(&it->gather, passed, 0, mr_block_rows(passed), err));
+    }
+    return failed == MR_OK ? MR_OK : mr_error_pass(err, failed, &failure);
 }
 
-/* One block more through the predicate, into the queue. */
+/* One block more through the predicate. */
 static int filter_more(struct filter_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *in = NULL;
-    MR_AUTO(mr_block_unref) mr_block *out = NULL;
 
+    MR_TRY(mr_gather_reserve(&it->gather, err));
     MR_TRY(mr_apply_next(&it->in, it->head.input, pull, &in, err));
-    MR_TRY(filter_block(it, &in, &out, err));
-    if (out != NULL) {
-        MR_TRY(mr_gather_add(&it->gather, out, 0, mr_block_rows(out), err));
-    }
-    return MR_OK;
+    int rc = filter_block(it, &in, err);
+    return mr_apply_done(&it->in, in, rc);
 }
 
 static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -92,9 +92,9 @@ static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
     mr_error failure;
     int rc = MR_OK;
 
-    while (it->gather.rows == 0) {
-        MR_TRY(mr_op_interrupted(head, pull, err));
-        MR_TRY(filter_more(it, pull, err));
+    while (rc == MR_OK && it->gather.rows == 0) {
+        rc = mr_op_interrupted(head, pull, &failure);
+        rc = rc == MR_OK ? filter_more(it, pull, &failure) : rc;
     }
     int64_t until = 2 * it->gather.rows < pull->rows ? mr_now_ns() + FILL_NS : 0;
     while (rc == MR_OK && head->deferred == MR_OK && 2 * it->gather.rows < pull->rows &&

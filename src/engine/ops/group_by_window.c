@@ -337,7 +337,9 @@ static int group_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
 static int rows_state(struct group_iter *it, struct mr_state *s, mr_error *err)
 {
     const mr_spec *spec = it->head.ds->inputs[0]->spec;
-    struct mr_apply_input in = {.rest = it->in.rest, .index = it->in.index + it->at};
+    struct mr_apply_input in = it->in;
+
+    in.index += it->at;
 
     if (!s->restores) {
         MR_TRY(mr_state_rest(s, &it->rows, &it->at, spec, err));
@@ -346,7 +348,7 @@ static int rows_state(struct group_iter *it, struct mr_state *s, mr_error *err)
     MR_AUTO(mr_block_unref) mr_block *rows = NULL;
     MR_TRY(mr_state_block(s, &rows, spec, err));
     MR_TRY(mr_apply_state(&it->in, spec, s, err));
-    return rows != NULL ? mr_apply_put_back(&it->in, &rows, err) : MR_OK;
+    return rows != NULL ? mr_apply_put_back(&it->in, rows, 0, err) : MR_OK;
 }
 
 static int group_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)

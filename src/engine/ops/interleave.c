@@ -353,7 +353,7 @@ static int open_first_round(struct interleave_iter *it, const struct mr_pull *pu
         it->left = left;
         it->opened += rc == MR_OK && !it->input_ended;
     }
-    if (rc < 0 && rc != MR_ECANCELED && it->opened > 0) {
+    if (rc < 0 && !mr_driver_gave_up(&it->driver, rc) && it->opened > 0) {
         it->failed = rc;
         it->failure = *err;
         rc = MR_OK;

@@ -87,7 +87,8 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
     int64_t begin = it->threads > 0 ? mr_now_ns() : 0;
     int rc = mr_apply_fit(&it->apply, &it->in, &in, &out, &bad, &failure);
     if (rc != MR_OK) {
-        return mr_apply_failed(&it->in, head, in, bad, rc, &failure, &out, ret, err);
+        rc = mr_apply_failed(&it->in, head, in, bad, rc, &failure, &out, ret, err);
+        return mr_apply_done(&it->in, in, rc);
     }
     it->in.index += mr_block_rows(in);
     if (it->threads > 0 && it->in.rest == NULL &&
@@ -126,6 +127,7 @@ static int map_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
 
     mr_block_unref(it->in.rest);
     it->in.rest = NULL;
+    it->in.used = 0;
     it->in.index = index;
     return mr_op_seek(it->head.input, index, err);
 }

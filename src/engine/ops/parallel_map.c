@@ -299,7 +299,7 @@ static void pull_block(void *ctx, void *work)
         }
     } else if (rc == MR_END) {
         m->ended = true;
-    } else if (rc < 0 && rc != MR_ECANCELED) {
+    } else if (rc < 0 && !mr_driver_gave_up(&m->driver, rc)) {
         struct slot *s = new_slot_locked(m);
 
         m->index += mr_op_element_failed(rc, &err); /* it has had its number */

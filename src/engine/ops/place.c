@@ -31,7 +31,7 @@ void mr_place_pull(struct mr_place *p, struct mr_driver *driver)
         p->queue[p->queued++] = e;
     } else if (e.rc == MR_END) {
         p->ended = true;
-    } else if (e.rc < 0 && e.rc != MR_ECANCELED) {
+    } else if (e.rc < 0 && !mr_driver_gave_up(driver, e.rc)) {
         p->queue[p->queued++] = e;
     }
     mr_driver_changed_locked(driver);

@@ -159,6 +159,7 @@ static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
     int rc = MR_OK;
 
     if (it->out.rows == 0) {
+        MR_TRY(mr_gather_reserve(&it->out, err));
         rc = mr_apply_next(&it->in, it->head.input, pull, &in, err);
         if (rc == MR_END) { /* the state descends from everything, and nobody needs it any more */
             set_initial_state(it);
@@ -166,11 +167,15 @@ static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
         if (rc != MR_OK) {
             return rc;
         }
-        while (rc == MR_OK && row < mr_block_rows(in)) {
+        while (rc == MR_OK && row < mr_block_rows(in) &&
+               (row == 0 || it->out.bytes < pull->bytes)) {
             rc = step(it, in, row, &failure);
             row += rc == MR_OK;
         }
-        if (rc != MR_OK) {
+        if (row > 0 && row < mr_block_rows(in) && (rc == MR_OK || rc == MR_EEXHAUSTED)) {
+            /* What has been made may be all that is in its way: that is given first. */
+            rc = mr_apply_keep(&it->in, in, row - 1, &failure);
+        } else if (rc != MR_OK) {
             (void)mr_op_fail_row(head, it->in.index + row, in, row, rc, &failure);
             int kept = mr_apply_keep(&it->in, in, row, &failure);
             rc = kept == MR_OK ? rc : kept;

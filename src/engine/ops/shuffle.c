@@ -100,7 +100,7 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     it->seed = seeded ? (uint64_t)seed : again ? mr_op_seed(head) : mr_op_fixed_seed(head);
     it->epoch = again ? head->epoch : 0;
     it->frugal = ctx->outermost && ctx->env->has_splits && ctx->feeds_expansion;
-    head->waiting = &it->out.gather.rows;
+    head->waiting = &it->out.n;
     head->uncounts = it->size > 1; /* one that fails is in no draw: others come in its turn */
     mr_rows_init(&it->rows, head->env, head->ds->spec);
     MR_TRY(mr_op_open_input(head, ctx, err));
@@ -182,8 +182,9 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
     uint32_t cap = fit < pull->rows ? (uint32_t)fit : pull->rows;
     mr_error failure;
     int rc = MR_OK;
+    bool left = it->out.n > 0; /* it goes first */
 
-    if (it->out.n == 0) {
+    if (!left) {
         mr_rows_out_free(&it->out);
         MR_TRY(fill(it, pull, cap, err));
         if (it->rows.n == 0) {
@@ -195,9 +196,9 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
             return rc;
         }
     }
-    while (rc == MR_OK && head->deferred == MR_OK &&
+    while (!left && rc == MR_OK && head->deferred == MR_OK &&
            !mr_rows_out_full(&it->rows, &it->out, pull->bytes) && it->out.n < pull->rows) {
-        rc = it->out.n > 0 ? fill(it, pull, cap - it->out.n, &failure) : MR_OK;
+        rc = it->out.n > 0 ? fill(it, pull, cap - (uint32_t)it->out.n, &failure) : MR_OK;
         if (rc == MR_OK && it->rows.n == 0) {
             break;
         }
@@ -233,11 +234,13 @@ static int shuffle_state(struct mr_op_iter *head, struct mr_state *s, mr_error *
     }
     MR_TRY(mr_state_rest(s, &it->pending, &it->used, spec, err));
     MR_TRY(mr_rows_state(&it->rows, s, err));
-    /* What was drawn and not given: rows of different ranks, so one block each. */
+    /* What was drawn and not given: rows behind those of another rank, or all, where there was no
+     * memory to give them. */
+    MR_TRY(s->restores ? MR_OK : mr_rows_out_settle(&it->rows, &it->out, err));
     MR_TRY(mr_gather_state(&it->out.gather, spec, s, err));
     if (s->restores) {
-        it->out.n = it->out.cap = (uint32_t)it->out.gather.rows;
-        if (it->out.gather.rows > (it->rows.fixed > 0 ? 0 : MR_BLOCK_ROWS_MAX)) {
+        it->out.n = it->out.gather.rows;
+        if (it->out.n > MR_BLOCK_ROWS_MAX) {
             return mr_state_damaged(err);
         }
     }

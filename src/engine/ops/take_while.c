@@ -31,15 +31,16 @@ static int look_at(struct take_while_iter *it, mr_block **block, mr_block **ret,
     if (verdict != NULL) {
         const uint8_t *holds = NULL;
 
-        MR_TRY(mr_apply_bools(&it->in, &it->head, verdict, &holds, err));
+        MR_TRY(mr_apply_bools(&it->in, &it->head, in, verdict, &holds, err));
         while (good < mr_block_rows(verdict) && holds[good] != 0) {
             good++;
         }
         if (good < mr_block_rows(verdict)) {
+            MR_TRY(good > 0 ? mr_block_slice(in, 0, good, ret, err) : MR_OK);
             it->ended = true;
             mr_block_unref(it->in.rest);
             it->in.rest = NULL;
-            return good > 0 ? mr_block_slice(in, 0, good, ret, err) : MR_END;
+            return good > 0 ? MR_OK : MR_END;
         }
     }
     if (failed != MR_OK) {
@@ -62,7 +63,8 @@ static int take_while_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
     }
 
     MR_TRY(mr_apply_next(&it->in, it->head.input, pull, &in, err));
-    return look_at(it, &in, ret, err);
+    int rc = look_at(it, &in, ret, err);
+    return mr_apply_done(&it->in, in, rc);
 }
 
 static int take_while_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)

@@ -107,6 +107,7 @@ static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error
     struct mr_pull below = it->rows.rows > 0 ? mr_pull_more(pull, 1) : mr_pull_rows(pull, 1);
     MR_AUTO(mr_block_unref) mr_block *in = NULL;
 
+    MR_TRY(mr_gather_reserve(&it->rows, err));
     MR_TRY(mr_op_pull(it->head.input, &below, &in, err));
     int rc = cut(in, it->counts, &it->rows, err);
     if (rc != MR_OK) {

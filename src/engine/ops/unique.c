@@ -131,16 +131,13 @@ static int unique_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
 
 static int recharge(struct unique_iter *it, mr_error *err)
 {
-    struct mr_op_iter *head = &it->head;
+    const struct mr_env *env = it->head.env;
     size_t bytes = seen_bytes(&it->seen);
 
-    if (!mr_env_recharge_array(head->env, &it->charged, bytes)) {
-        int rc = mr_error_set(err, MR_EEXHAUSTED, "%u different elements hold %zu bytes, %s",
-                              it->seen.n, bytes, mr_env_budget_text(head->env).text);
-
-        return mr_op_fail(head, head->delivered, rc, err);
-    }
-    return MR_OK;
+    return mr_env_recharge_array(it->head.env, &it->charged, bytes)
+               ? MR_OK
+               : mr_error_set(err, MR_EEXHAUSTED, "%u different elements hold %zu bytes, %s",
+                              it->seen.n, bytes, mr_env_budget_text(env).text);
 }
 
 /* Row @row of the one column, whose rows are scalars. */
@@ -191,7 +188,10 @@ static int unique_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
 
         MR_TRY(mr_op_interrupted(head, pull, err));
         MR_TRY(mr_op_pull(it->head.input, pull, &in, err));
-        MR_TRY(pick(it, in, &out, err));
+        int rc = pick(it, in, &out, err);
+        if (rc != MR_OK) { /* what was seen of it is seen: it does not come again */
+            return mr_op_fail_rows(head, head->delivered, in, rc, err);
+        }
     }
     *ret = out;
     return MR_OK;
@@ -216,7 +216,8 @@ static int unique_state(struct mr_op_iter *head, struct mr_state *s, mr_error *e
             return mr_state_damaged(err);
         }
     }
-    return s->restores ? recharge(it, err) : MR_OK;
+    int rc = s->restores ? recharge(it, err) : MR_OK;
+    return rc == MR_OK ? MR_OK : mr_op_fail_at_open(head, rc, err);
 }
 
 static void unique_close(struct mr_op_iter *head)

@@ -5,6 +5,19 @@
 #include "engine/nested.h"
 #include "engine/ops/ops.h"
 
+/* Windows being made: one string column a component. */
+struct windows {
+    struct mr_buf *heaps;
+    uint64_t *offsets; /* of each column, cap + 1 of them */
+    uint32_t columns;
+    uint32_t cap;
+    uint32_t made;
+    mr_origin *origin; /* of the elements in them */
+    struct mr_record *records;
+    uint64_t *places; /* of the first elements */
+    bool placed;      /* they have some */
+};
+
 struct window_iter {
     struct mr_op_iter head;
     uint64_t size;
@@ -22,20 +35,14 @@ struct window_iter {
     uint64_t owed;
     int failed;
     mr_error failure;
+    /* made, and not given: the one, until there is memory for a block of them, or the other */
+    struct windows made;
+    mr_block *block;
+    uint32_t used;    /* of its rows */
+    uint64_t waiting; /* so many windows */
 };
 
-/* Windows being made: one string column a component. */
-struct windows {
-    struct mr_buf *heaps;
-    uint64_t *offsets; /* of each column, cap + 1 of them */
-    uint32_t columns;
-    uint32_t cap;
-    uint32_t made;
-    mr_origin *origin; /* of the elements in them */
-    struct mr_record *records;
-    uint64_t *places; /* of the first elements */
-    bool placed;      /* they have some */
-};
+#define WAITS (UINT64_C(1) << 32) /* in states, beside `skip` */
 
 #define WINDOWS_MAX 1024u
 
@@ -92,6 +99,7 @@ static int window_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
     int64_t shift = 0;
     int64_t stride = 0;
 
+    head->waiting = &it->waiting;
     MR_TRY(mr_op_int(head, "size", 1, &size, err));
     MR_TRY(mr_op_int(head, "shift", size, &shift, err));
     MR_TRY(mr_op_int(head, "stride", 1, &stride, err));
@@ -201,8 +209,9 @@ static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t 
     uint64_t wanted = it->skip + it->span + (windows - 1) * it->shift;
     struct mr_pull below = mr_pull_rows(pull, wanted > it->rows.rows ? wanted - it->rows.rows : 1);
     MR_AUTO(mr_block_unref) mr_block *block = NULL;
-    int rc = mr_op_pull(it->head.input, &below, &block, err);
 
+    MR_TRY(mr_gather_reserve(&it->rows, err));
+    int rc = mr_op_pull(it->head.input, &below, &block, err);
     if (rc == MR_END) {
         end_input(it);
         return MR_OK;
@@ -289,6 +298,7 @@ static int begin(struct window_iter *it, const struct mr_pull *pull, struct wind
 
 static int finish(const struct windows *w, mr_block **ret, mr_error *err)
 {
+    mr_block *block = NULL;
     MR_AUTO(mr_free) struct mr_column *columns = mr_calloc(w->columns, sizeof *columns);
 
     MR_CHECK_ALLOC(columns, err);
@@ -298,17 +308,19 @@ static int finish(const struct windows *w, mr_block **ret, mr_error *err)
                                         .offsets = w->offsets + (size_t)c * (w->cap + 1),
                                         .data = w->heaps[c].data};
     }
-    MR_TRY(mr_block_new(w->made, columns, w->columns, ret, err));
-    mr_block_trace_rows(*ret, w->records);
-    int rc = w->placed ? mr_block_set_places(*ret, w->places, err) : MR_OK;
-    rc = rc == MR_OK ? mr_block_add_origin(ret, w->origin, err) : rc;
+    MR_TRY(mr_block_new(w->made, columns, w->columns, &block, err));
+    mr_block_trace_rows(block, w->records);
+    int rc = w->placed ? mr_block_set_places(block, w->places, err) : MR_OK;
+    rc = rc == MR_OK ? mr_block_add_origin(&block, w->origin, err) : rc;
     if (rc != MR_OK) {
-        mr_block_unref(*ret);
+        mr_block_unref(block);
+        return rc;
     }
-    return rc;
+    *ret = block;
+    return MR_OK;
 }
 
-static void windows_free(struct windows *w)
+static void windows_free(struct windows *w) /* zeroed is fine */
 {
     for (uint32_t c = 0; w->heaps != NULL && c < w->columns; c++) {
         mr_buf_free(&w->heaps[c]);
@@ -321,6 +333,7 @@ static void windows_free(struct windows *w)
     mr_free(w->records);
     mr_free(w->places);
     mr_origin_unref(w->origin);
+    *w = (struct windows){0};
 }
 
 /* MR_END: there is none, and there will be none. */
@@ -347,32 +360,58 @@ static int next_window(struct window_iter *it, const struct mr_pull *pull, struc
     return recharge(it, err);
 }
 
+/* What was made is a block: as long as there is no memory for that, it waits. */
+static int settle(struct window_iter *it, mr_error *err)
+{
+    if (it->block == NULL) {
+        MR_TRY(finish(&it->made, &it->block, err));
+        windows_free(&it->made);
+    }
+    return MR_OK;
+}
+
+static int give(struct window_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    MR_TRY(settle(it, err));
+    uint32_t rows = MR_MIN(pull->rows, mr_block_rows(it->block) - it->used);
+    MR_TRY(mr_block_slice(it->block, it->used, rows, ret, err));
+    it->used += rows;
+    it->waiting = mr_block_rows(it->block) - it->used;
+    if (it->waiting == 0) {
+        mr_block_unref(MR_TAKE(it->block));
+        it->used = 0;
+    }
+    return MR_OK;
+}
+
 static int window_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
                        mr_error *err)
 {
     struct window_iter *it = (struct window_iter *)head;
-    struct windows w;
+    struct windows *w = &it->made;
     mr_error failure;
     size_t bytes = 0;
-    int rc = begin(it, pull, &w, &failure);
 
-    while (rc == MR_OK && w.made < w.cap && bytes < pull->bytes) {
-        rc = next_window(it, pull, &w, &failure);
+    if (it->waiting > 0) {
+        return give(it, pull, ret, err);
+    }
+    int rc = begin(it, pull, w, &failure);
+    while (rc == MR_OK && w->made < w->cap && bytes < pull->bytes) {
+        rc = next_window(it, pull, w, &failure);
         bytes = 0;
-        for (uint32_t c = 0; c < w.columns; c++) {
-            bytes += w.heaps[c].len;
+        for (uint32_t c = 0; c < w->columns; c++) {
+            bytes += w->heaps[c].len;
         }
     }
-    if (w.made > 0) {
-        if (rc < 0) {
-            (void)mr_op_defer(head, rc, &failure);
-        }
-        rc = finish(&w, ret, err);
-    } else {
-        (void)mr_error_pass(err, rc, &failure);
+    if (w->made == 0) {
+        windows_free(w);
+        return mr_error_pass(err, rc, &failure);
     }
-    windows_free(&w);
-    return rc;
+    it->waiting = w->made;
+    if (rc < 0) {
+        (void)mr_op_defer(head, rc, &failure);
+    }
+    return give(it, pull, ret, err);
 }
 
 /* ---- state ---- */
@@ -381,10 +420,19 @@ static int window_state(struct mr_op_iter *head, struct mr_state *s, mr_error *e
 {
     struct window_iter *it = (struct window_iter *)head;
 
+    MR_TRY(it->waiting > 0 ? settle(it, err) : MR_OK);
+    uint64_t skip = it->skip | (it->waiting > 0 ? WAITS : 0);
     it->failed = it->owed > 0 ? it->failed : MR_OK;
     MR_TRY(mr_state_ending(s, &it->ended, &it->owed, UINT64_MAX / 2 / it->shift, &it->failed,
                            &it->failure, err));
-    MR_TRY(mr_state_bounded(s, &it->skip, it->shift, err));
+    MR_TRY(mr_state_bounded(s, &skip, it->shift | WAITS, err));
+    it->skip = skip & ~WAITS;
+    MR_TRY(it->skip <= it->shift ? MR_OK : mr_state_damaged(err));
+    if ((skip & WAITS) != 0) {
+        MR_TRY(mr_state_rest(s, &it->block, &it->used, head->ds->spec, err));
+        MR_TRY(it->block != NULL ? MR_OK : mr_state_damaged(err));
+        it->waiting = mr_block_rows(it->block) - it->used;
+    }
     MR_TRY(mr_gather_state(&it->rows, head->ds->inputs[0]->spec, s, err));
     return s->restores ? recharge(it, err) : MR_OK;
 }
@@ -394,6 +442,8 @@ static void window_close(struct mr_op_iter *head)
     struct window_iter *it = (struct window_iter *)head;
 
     mr_env_release(head->env, it->charged);
+    windows_free(&it->made);
+    mr_block_unref(it->block);
     mr_gather_free(&it->rows);
     mr_free(it->leaves);
     mr_free(it->counts);
