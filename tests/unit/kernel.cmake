@@ -7,3 +7,4 @@ mr_test(kernel_example_test LABEL unit SOURCES ${MR_TEST_DIR}/kernel_example_tes
 mr_test(kernel_hostile_test LABEL unit SOURCES ${MR_TEST_DIR}/kernel_hostile_test.c ${MR_TEST_DIR}/kernel_support.c
         LIBRARIES mr_ops mr_image)
 mr_test(kernel_memory_test LABEL unit SOURCES ${MR_TEST_DIR}/kernel_memory_test.c ${MR_TEST_DIR}/kernel_support.c
+        LIBRARIES mr_ops mr_image)
