@@ -60,10 +60,14 @@ SIGNED(sign, MR_UNARY, ((a > 0) - (a < 0)), (a > 0 ? 1 : a < 0 ? -1 : a));
 #define UNSIGNED_DIVIDE(tag, dtype, S, W, N, LD, ST, name, expr)                                   \
     MR_LOOP_HEAD(name, tag) INT_DIVIDE_BODY(S, W, N, false, 0, expr)
 
+/* The quotient is rounded to the dtype first: what is next to a whole number of narrow floats is it. */
+#define WHOLE_QUOTIENT(tag, dtype, S, W, N, LD, ST, name, round)                                   \
+    MR_LOOP_HEAD(name, tag) MR_BINARY_BODY(S, S, N, LD, ST, (round(LD(N, ST(S, a / b)))))
+
 MR_EACH_SIGNED(SIGNED_DIVIDE, floor_div, (0 - wide),
                (a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0)))
 MR_EACH_UNSIGNED(UNSIGNED_DIVIDE, floor_div, (a / b))
-MR_EACH_FLOAT(MR_BINARY_SLOW, floor_div, (floor(a / b)))
+MR_EACH_FLOAT(WHOLE_QUOTIENT, floor_div, floor)
 MR_EACH_SIGNED(SIGNED_DIVIDE, floor_mod, 0, (a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0)))
 MR_EACH_UNSIGNED(UNSIGNED_DIVIDE, floor_mod, (a % b))
 MR_EACH_FLOAT(MR_BINARY_SLOW, floor_mod,
@@ -76,7 +80,7 @@ MR_LOOPS_KERNEL(floor_mod, 2, MR_KERNEL_MAY_FAIL, MR_SET_NUMBERS,
 
 MR_EACH_SIGNED(SIGNED_DIVIDE, truncate_div, (0 - wide), (a / b))
 MR_EACH_UNSIGNED(UNSIGNED_DIVIDE, truncate_div, (a / b))
-MR_EACH_FLOAT(MR_BINARY_SLOW, truncate_div, (trunc(a / b)))
+MR_EACH_FLOAT(WHOLE_QUOTIENT, truncate_div, trunc)
 MR_EACH_SIGNED(SIGNED_DIVIDE, truncate_mod, 0, (a % b))
 MR_EACH_UNSIGNED(UNSIGNED_DIVIDE, truncate_mod, (a % b))
 MR_EACH_FLOAT(MR_BINARY_SLOW, truncate_mod, (fmod(a, b)))

@@ -83,9 +83,16 @@ static int infer_part(struct mr_kernel_infer *it, mr_error *err)
 PART(real, a.re, a.re);
 PART(imag, a.im, a.im);
 PART(angle, atan2f(a.im, a.re), atan2(a.im, a.re));
-/* The squares of floats have room in a double. */
-PART(complex_abs, (float)sqrt((double)a.re *(double)a.re + (double)a.im * (double)a.im),
-     hypot(a.re, a.im));
+/* The squares of floats have room in a double. An infinite part counts whatever the other is. */
+static float abs_of(struct c64 a)
+{
+    bool infinite = isinf(a.re) != 0 || isinf(a.im) != 0;
+
+    return infinite ? HUGE_VALF
+                    : (float)sqrt((double)a.re * (double)a.re + (double)a.im * (double)a.im);
+}
+
+PART(complex_abs, abs_of(a), hypot(a.re, a.im));
 
 /* ---- of complex numbers a complex number ---- */
 

@@ -147,9 +147,9 @@ static int alloc_var(struct work *w, unsigned dtype, uint32_t rows, uint32_t *ba
     for (size_t k = 0; k < w->nin; k++) {
         rank = w->inputs[k].rank > rank ? w->inputs[k].rank : rank;
     }
-    MR_AUTO(mr_free)
-    int64_t *dims = mr_reallocarray(NULL, (size_t)rows * (size_t)rank + 1, sizeof *dims);
-    MR_CHECK_ALLOC(dims, err);
+    MR_AUTO(mr_buffer_unref) mr_buffer *held = NULL;
+    MR_TRY(mr_buffer_new((size_t)rows * (size_t)rank * sizeof(int64_t), &held, err));
+    int64_t *dims = mr_buffer_data(held);
     for (uint32_t r = 0; r < rows; r++) {
         *bad_row = r;
         MR_TRY(shape_of_row(w, r, &shape, err));

@@ -247,14 +247,29 @@ static int alloc_fixed(struct parsing *p, const struct mr_example_feature *f, st
         memcpy(dims + batch, f->dims, (size_t)f->rank * sizeof dims[0]);
         return mr_output_fixed(out, f->dtype, p->rows, rank, dims, err);
     }
-    MR_AUTO(mr_free)
-    int64_t *all = mr_reallocarray(NULL, (size_t)p->rows * (size_t)rank + 1, sizeof *all);
-    MR_CHECK_ALLOC(all, err);
+    MR_AUTO(mr_buffer_unref) mr_buffer *held = NULL;
+    MR_TRY(mr_buffer_new((size_t)p->rows * (size_t)rank * sizeof(int64_t), &held, err));
+    int64_t *all = mr_buffer_data(held);
     for (uint32_t r = 0; r < p->rows; r++) {
         all[r * (size_t)rank] = p->input->row_dims[r];
         memcpy(all + r * (size_t)rank + 1, f->dims, (size_t)f->rank * sizeof *all);
     }
     return mr_output_var(out, f->dtype, p->rows, rank, all, &p->bad_row, err);
+}
+
+/* Room for @each numbers a row, and one for each record behind them. */
+static int lists(const struct parsing *p, size_t each, mr_buffer **held, int64_t **ret,
+                 mr_error *err)
+{
+    size_t bytes;
+
+    if (__builtin_add_overflow(p->rows * each, p->input->count, &bytes) ||
+        __builtin_mul_overflow(bytes, sizeof **ret, &bytes)) {
+        return mr_error_nomem(err);
+    }
+    MR_TRY(mr_buffer_new(bytes, held, err));
+    *ret = mr_buffer_data(*held);
+    return MR_OK;
 }
 
 /* Of a feature of any length: how many values each record has (@counts), and the dims of each row.
@@ -313,14 +328,12 @@ static int read_sequence(struct parsing *p, size_t i, struct mr_output *out,
     static const int64_t none[MR_RANK_MAX];
     const struct mr_example_feature *f = &p->config->features[i];
     int rank = p->input->rank + f->rank;
-    MR_AUTO(mr_free)
-    int64_t *dims = mr_reallocarray(NULL, (size_t)p->rows * (size_t)rank + 1, sizeof *dims);
-    MR_AUTO(mr_free)
-    uint64_t *counts = mr_reallocarray(NULL, p->input->count + 1, sizeof *counts);
+    MR_AUTO(mr_buffer_unref) mr_buffer *held = NULL;
+    int64_t *dims = NULL; /* of the rows, then the counts of the records */
     uint64_t r = 0;
 
-    MR_CHECK_ALLOC(dims, err);
-    MR_CHECK_ALLOC(counts, err);
+    MR_TRY(lists(p, (size_t)rank, &held, &dims, err));
+    uint64_t *counts = (uint64_t *)(dims + (size_t)p->rows * (size_t)rank);
     MR_TRY(measure_sequence(p, i, counts, dims, err));
     MR_TRY(p->rows > 0 ? mr_output_var(out, f->dtype, p->rows, rank, dims, &p->bad_row, err)
                        : mr_output_fixed(out, f->dtype, 0, rank, none, err));
@@ -408,16 +421,14 @@ static int put_lengths(struct parsing *p, const int64_t *counts, struct mr_outpu
 static int read_joined_feature(struct parsing *p, size_t i, struct mr_owned_column *values,
                                struct mr_owned_column *lengths, mr_error *err)
 {
-    MR_AUTO(mr_free)
-    int64_t *counts = mr_reallocarray(NULL, p->input->count + 1, sizeof *counts);
-    MR_AUTO(mr_free)
-    int64_t *totals = mr_reallocarray(NULL, (size_t)p->rows + 1, sizeof *totals);
+    MR_AUTO(mr_buffer_unref) mr_buffer *held = NULL;
+    int64_t *totals = NULL;
     struct mr_output out = {0};
     struct mr_output sizes = {0};
 
-    MR_CHECK_ALLOC(counts, err);
-    MR_CHECK_ALLOC(totals, err);
     p->bad_row = 0;
+    MR_TRY(lists(p, 1, &held, &totals, err));
+    int64_t *counts = totals + p->rows;
     MR_TRY(measure_joined(p, i, counts, totals, err));
     int rc = read_joined(p, i, counts, totals, &out, err);
     rc = rc == MR_OK ? put_lengths(p, counts, &sizes, err) : rc;

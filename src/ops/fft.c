@@ -94,6 +94,9 @@ static int infer_irfft(struct mr_kernel_infer *it, mr_error *err)
         return mr_error_set(err, MR_EINVAL,
                             "an axis of size 1 is the transform of no values: give a length");
     }
+    if (attr == NULL && length > INT64_MAX / 2) {
+        return mr_error_set(err, MR_EINVAL, "an axis of size %lld", (long long)length);
+    }
     it->out->dtype = is_wide(it->in[0].dtype) ? MR_FLOAT64 : MR_FLOAT32;
     it->out->dims[it->out->rank - 1] = attr != NULL ? attr->i
                                        : length > 0 ? 2 * (length - 1)

@@ -9,6 +9,7 @@ struct mr_json_lists {
     int first; /* the axes whose lengths are results: first to last; last < first: none are */
     int last;
     int rank;        /* of the values */
+    mr_buffer *held; /* what follows */
     int64_t *dims;   /* [rows][rank], of the values */
     int64_t *counts; /* [axes][rows]: how many lengths */
     uint32_t rows;
@@ -82,10 +83,10 @@ static int open_lists(struct mr_json_column *c, uint32_t rows, int records, mr_e
     int n = mr_json_length_axes(f, records, &l->first, &l->last);
     l->rank = n > 0 ? f->rank - l->last : f->rank;
     l->rows = rows;
-    l->dims = mr_reallocarray(NULL, (size_t)rows * (size_t)l->rank, sizeof *l->dims);
-    l->counts = mr_reallocarray(NULL, (size_t)rows * (size_t)n + 1, sizeof *l->counts);
-    MR_CHECK_ALLOC(l->dims, err);
-    MR_CHECK_ALLOC(l->counts, err);
+    size_t each = (size_t)l->rank + (size_t)n;
+    MR_TRY(mr_buffer_new((size_t)rows * each * sizeof *l->dims, &l->held, err));
+    l->dims = mr_buffer_data(l->held);
+    l->counts = l->dims + (size_t)rows * (size_t)l->rank;
     l->values.memory = mr_memory_current();
     for (int a = 0; a < MR_RANK_MAX; a++) {
         l->lengths[a].memory = mr_memory_current();
@@ -100,9 +101,10 @@ static int open_var(struct mr_json_column *c, const struct mr_input *records, ui
     const struct mr_json_field *f = c->field;
     size_t own = records->rank;
     size_t rank = own + (size_t)f->rank;
-    MR_AUTO(mr_free) int64_t *dims = mr_reallocarray(NULL, rows * rank + 1, sizeof *dims);
+    MR_AUTO(mr_buffer_unref) mr_buffer *held = NULL;
 
-    MR_CHECK_ALLOC(dims, err);
+    MR_TRY(mr_buffer_new(rows * rank * sizeof(int64_t), &held, err));
+    int64_t *dims = mr_buffer_data(held);
     for (uint32_t r = 0; r < rows; r++) {
         memcpy(dims + r * rank, records->row_dims + r * own, own * sizeof *dims);
         memcpy(dims + r * rank + own, f->dims, (size_t)f->rank * sizeof *dims);
@@ -144,8 +146,7 @@ void mr_json_column_drop(struct mr_json_column *c)
         mr_buf_free(&l->lengths[a]);
     }
     mr_buf_free(&l->values);
-    mr_free(l->dims);
-    mr_free(l->counts);
+    mr_buffer_unref(l->held);
     mr_free(l);
     c->lists = NULL;
 }

@@ -81,15 +81,15 @@ static void copy_pieces(unsigned char *out, const unsigned char *in, int64_t ste
 void mr_result_copy(const struct mr_row *row, int64_t first, const int64_t *strides,
                     struct mr_result *out)
 {
-    struct copy c = fewest_axes(out->rank, out->dims, strides);
     int64_t counter[MR_RANK_MAX] = {0};
     unsigned char *to = out->values;
     size_t width = out->width;
-    bool pieces = c.rank > 1 && c.strides[c.rank - 1] == 1;
 
-    if (out->count == 0) {
+    if (out->count == 0) { /* dims beside one of 0 may be of any size */
         return;
     }
+    struct copy c = fewest_axes(out->rank, out->dims, strides);
+    bool pieces = c.rank > 1 && c.strides[c.rank - 1] == 1;
     if (c.rank == 0) {
         memcpy(to, row->in[0].values + first * (int64_t)width, width);
         return;
@@ -248,7 +248,12 @@ static int infer_broadcast_to(struct mr_kernel_infer *it, mr_error *err)
 
     MR_TRY(mr_infer_attr_or_input(shape != NULL, it, "shape", err));
     if (shape == NULL) {
-        return mr_shape_open(it->out, &it->in[1], "the shape", err);
+        MR_TRY(mr_shape_open(it->out, &it->in[1], "the shape", err));
+        /* Dims that are values are looked at when they are known: of rank 0 there are none. */
+        return it->in[0].rank <= it->out->rank
+                   ? MR_OK
+                   : mr_error_set(err, MR_EINVAL, "rank %d does not broadcast to rank %d",
+                                  it->in[0].rank, it->out->rank);
     }
     if (shape->count < 0) {
         return mr_error_set(err, MR_EINVAL, "the rank of the shape is unknown");

@@ -68,6 +68,9 @@ static int infer_shape(struct mr_kernel_infer *it, mr_error *err)
     const struct mr_attr *shape = mr_attr_get(it->attrs, "shape");
 
     if (shape != NULL) {
+        if (shape->count < 0) {
+            return mr_error_set(err, MR_EINVAL, "the rank of the shape is unknown");
+        }
         for (int32_t d = 0; d < shape->count; d++) {
             if (shape->ints[d] < 0) {
                 return mr_error_set(err, MR_EINVAL, "dim %d of the shape is %lld", d,

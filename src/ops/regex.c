@@ -1,5 +1,6 @@
 /* regex_replace and regex_full_match: regular expressions of RE2, as TensorFlow has them. */
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "base/limits.h"
 #include "ops/attr.h"
 #include "ops/re2_shim.h"
@@ -126,6 +127,7 @@ static int replace(const struct mr_row *row, struct mr_string s, struct mr_buf *
     size_t at = 0;
 
     while (at <= s.size && !to->failed) {
+        MR_TRY(mr_cancel_check(err)); /* each match may have looked at all that is left */
         int rc = mr_re2_search(row->state, text_of(s), s.size, at, found, n);
 
         if (rc < 0) {

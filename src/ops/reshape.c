@@ -213,11 +213,12 @@ static int share_var(const struct mr_owned_column *c, uint32_t rows, int rank,
 static int share_as_var(const struct mr_kernel_in *in, uint32_t rows, int rank,
                         const int64_t *row_dims, struct mr_owned_column *out, mr_error *err)
 {
-    MR_AUTO(mr_free) uint64_t *starts = mr_reallocarray(NULL, (size_t)rows + 1, sizeof *starts);
+    MR_AUTO(mr_buffer_unref) mr_buffer *held = NULL;
     struct mr_owned_column whole;
     uint64_t count = 0;
 
-    MR_CHECK_ALLOC(starts, err);
+    MR_TRY(mr_buffer_new(((size_t)rows + 1) * sizeof(uint64_t), &held, err));
+    uint64_t *starts = mr_buffer_data(held);
     MR_TRY(mr_column_pass(in, rows, &whole, err));
     (void)mr_shape_count(whole.c.rank, whole.c.dims, &count);
     for (uint32_t r = 0; r <= rows; r++) {
@@ -236,7 +237,8 @@ static int eval_each(const struct mr_kernel_call *call, uint32_t rows,
                      struct mr_owned_column *out, uint32_t *bad_row, mr_error *err)
 {
     struct mr_leaf_spec spec = {0};
-    MR_AUTO(mr_free) int64_t *dims = NULL;
+    MR_AUTO(mr_buffer_unref) mr_buffer *held = NULL;
+    int64_t *dims = NULL;
 
     for (uint32_t r = 0; r < rows; r++) {
         struct mr_tensor row[2];
@@ -246,9 +248,9 @@ static int eval_each(const struct mr_kernel_call *call, uint32_t rows,
         }
         *bad_row = r;
         MR_TRY(shape_of_row(call, row, nin, &spec, err));
-        if (dims == NULL) {
-            dims = mr_reallocarray(NULL, (size_t)rows * (size_t)spec.rank + 1, sizeof *dims);
-            MR_CHECK_ALLOC(dims, err);
+        if (r == 0) {
+            MR_TRY(mr_buffer_new((size_t)rows * (size_t)spec.rank * sizeof *dims, &held, err));
+            dims = mr_buffer_data(held);
         }
         memcpy(dims + (size_t)r * (size_t)spec.rank, spec.dims, (size_t)spec.rank * sizeof *dims);
     }

@@ -90,15 +90,22 @@ int mr_rows_infer(const struct mr_kernel_call *call, const struct mr_tensor *in,
         mr_tensor_spec(&in[i], &specs[i]);
     }
     MR_TRY(mr_infer_call(call->kernel, &it, err));
-    return it.nout == nout
-               ? MR_OK
-               : mr_error_set(err, MR_EINVAL, "%zu results instead of %zu", it.nout, nout);
+    if (it.nout != nout) {
+        return mr_error_set(err, MR_EINVAL, "%zu results instead of %zu", it.nout, nout);
+    }
+    for (size_t o = 0; o < nout; o++) {
+        if (out[o].rank < 0) { /* a shape of an attribute may be of any rank */
+            return mr_error_set(err, MR_EINVAL, "the rank of result %zu is unknown", o);
+        }
+    }
+    return MR_OK;
 }
 
 struct rows_result {
     struct mr_output output;
     struct mr_owned_column made;
-    int64_t *dims; /* [rows][rank], where rows differ */
+    mr_buffer *dims; /* int64_t [rows][rank], where rows differ */
+    int8_t rank;     /* of each of them */
 };
 
 struct rows_work {
@@ -146,7 +153,6 @@ static int is_complete(struct rows_work *w, bool *ret, mr_error *err)
     MR_TRY(mr_rows_infer(w->call, w->tensors, w->row.nin, w->specs, w->nout, err));
     *ret = true;
     for (size_t o = 0; o < w->nout; o++) {
-        *ret = *ret && w->specs[o].rank >= 0;
         for (int d = 0; d < w->specs[o].rank; d++) {
             *ret = *ret && w->specs[o].dims[d] != MR_DIM_UNKNOWN;
         }
@@ -163,6 +169,25 @@ static int alloc_same(struct rows_work *w, mr_error *err)
     return MR_OK;
 }
 
+/* The dims of result @o of row @r are those of its spec. */
+static int note_dims(struct rows_work *w, uint32_t r, size_t o, mr_error *err)
+{
+    const struct mr_leaf_spec *spec = &w->specs[o];
+    struct rows_result *result = &w->results[o];
+    size_t bytes = (size_t)spec->rank * sizeof spec->dims[0];
+
+    if (r == 0) {
+        result->rank = spec->rank;
+        MR_TRY(mr_buffer_new(w->rows * bytes, &result->dims, err));
+    }
+    if (spec->rank != result->rank) {
+        return mr_error_set(err, MR_EINVAL, "result %zu has rank %d, and rank %d in row 0", o,
+                            spec->rank, result->rank);
+    }
+    memcpy((unsigned char *)mr_buffer_data(result->dims) + r * bytes, spec->dims, bytes);
+    return MR_OK;
+}
+
 static int alloc_each(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 {
     for (uint32_t r = 0; r < w->rows; r++) {
@@ -170,19 +195,12 @@ static int alloc_each(struct rows_work *w, uint32_t *bad_row, mr_error *err)
         MR_TRY(mr_cancel_check(err));
         MR_TRY(infer_row(w, r, err));
         for (size_t o = 0; o < w->nout; o++) {
-            size_t rank = (size_t)w->specs[o].rank;
-
-            if (r == 0) {
-                w->results[o].dims =
-                    mr_reallocarray(NULL, (size_t)w->rows * rank + 1, sizeof(int64_t));
-                MR_CHECK_ALLOC(w->results[o].dims, err);
-            }
-            memcpy(w->results[o].dims + r * rank, w->specs[o].dims, rank * sizeof(int64_t));
+            MR_TRY(note_dims(w, r, o, err));
         }
     }
     for (size_t o = 0; o < w->nout; o++) {
         MR_TRY(mr_output_var(&w->results[o].output, w->specs[o].dtype, w->rows, w->specs[o].rank,
-                             w->results[o].dims, bad_row, err));
+                             mr_buffer_data(w->results[o].dims), bad_row, err));
     }
     return MR_OK;
 }
@@ -269,7 +287,7 @@ int mr_rows_eval(const struct mr_kernel_call *call, uint32_t rows, const struct 
     for (size_t o = 0; w.results != NULL && o < nout; o++) {
         mr_output_drop(&w.results[o].output);
         mr_column_release(&w.results[o].made);
-        mr_free(w.results[o].dims);
+        mr_buffer_unref(w.results[o].dims);
     }
     mr_inputs_close(w.inputs, nin);
     mr_free(w.tensors);

@@ -1,5 +1,6 @@
 /* sequence_steps: the feature lists of tf.SequenceExample records as tf.Example records, one a step,
  * so that parse_example reads them. (The context of a SequenceExample is a tf.Example as it is.) */
+#include "base/cancel.h"
 #include "base/limits.h"
 #include "ops/attr.h"
 #include "ops/example_wire.h"
@@ -73,6 +74,7 @@ static int find_list(const struct mr_row *row, uint64_t record, size_t i, struct
     struct search s = {.name = name_of(row->attrs, i)};
 
     *count = -1;
+    MR_TRY(mr_cancel_check(err)); /* a record is read again for each name */
     MR_TRY(mr_sequence_scan(mr_tensor_strings(&row->in[0])[record], note_list, &s, err));
     *list = s.list;
     if (!s.found) {

@@ -44,7 +44,7 @@ static int load_entries(struct mr_attrs attrs, struct entries *e, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "%d begins, %d ends and %d strides", e->begin->count,
                             e->end->count, e->strides->count);
     }
-    if ((e->ellipsis_mask & (e->ellipsis_mask - 1)) != 0) {
+    if (__builtin_popcountll((uint64_t)e->ellipsis_mask) > 1) {
         return mr_error_set(err, MR_EINVAL, "more than one ellipsis");
     }
     return MR_OK;
@@ -71,6 +71,17 @@ static int push_axis(struct slice *s, int64_t dim, int64_t stride, mr_error *err
     return MR_OK;
 }
 
+/* Of what infer is told, where a shape may be of any size, products may wrap: nobody reads them. */
+static int64_t times(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+
+static void move_first(struct slice *s, int64_t steps, int64_t stride)
+{
+    s->first = (int64_t)((uint64_t)s->first + (uint64_t)times(steps, stride));
+}
+
 static int take_index(struct slice *s, int axis, int64_t index, int64_t dim, int64_t axis_stride,
                       mr_error *err)
 {
@@ -81,7 +92,7 @@ static int take_index(struct slice *s, int axis, int64_t index, int64_t dim, int
         return mr_error_set(err, MR_EINVAL, "index %lld is out of range for axis %d of size %lld",
                             (long long)index, axis, (long long)dim);
     }
-    s->first += (index < 0 ? index + dim : index) * axis_stride;
+    move_first(s, index < 0 ? index + dim : index, axis_stride);
     return MR_OK;
 }
 
@@ -115,9 +126,9 @@ static int take_range(struct slice *s, const int64_t *from, const int64_t *to, i
     int64_t n = span <= 0 ? 0 : (span - 1) / magnitude + 1;
 
     if (n > 0) {
-        s->first += begin * axis_stride;
+        move_first(s, begin, axis_stride);
     }
-    return push_axis(s, n, n > 1 ? stride * axis_stride : axis_stride, err);
+    return push_axis(s, n, n > 1 ? times(stride, axis_stride) : axis_stride, err);
 }
 
 /* Axes [axis, axis + n) as they are. */
@@ -140,7 +151,7 @@ static void begin_slice(const struct mr_leaf_spec *in, struct slice *s,
     for (int d = in->rank - 1; d >= 0; d--) {
         in_strides[d] = stride;
         /* A dim is of no account where the shape is not known yet, or empty. */
-        stride *= in->dims[d] < 1 ? 1 : in->dims[d];
+        stride = times(stride, in->dims[d] < 1 ? 1 : in->dims[d]);
     }
 }
 

@@ -31,7 +31,8 @@ static int infer_dense(struct mr_kernel_infer *it, mr_error *err)
     return MR_OK;
 }
 
-static int dims_dense(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
+/* As many indices as values, and as many sizes as an index has numbers. */
+static int check_parts(const struct mr_row *row, mr_error *err)
 {
     const struct mr_tensor *indices = &row->in[0];
     const struct mr_tensor *shape = &row->in[1];
@@ -42,6 +43,14 @@ static int dims_dense(const struct mr_row *row, struct mr_leaf_spec *spec, mr_er
                             (long long)indices->dims[0], (long long)indices->dims[1],
                             (long long)row->in[2].dims[0], (long long)shape->dims[0]);
     }
+    return MR_OK;
+}
+
+static int dims_dense(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
+{
+    const struct mr_tensor *shape = &row->in[1];
+
+    MR_TRY(check_parts(row, err));
     for (uint64_t d = 0; d < shape->count; d++) {
         spec->dims[d] = mr_tensor_index(shape, d);
         if (spec->dims[d] < 0) {
@@ -76,6 +85,7 @@ static int fill_dense(const struct mr_row *row, struct mr_result *out, mr_error 
 {
     uint64_t last = 0;
 
+    MR_TRY(check_parts(row, err)); /* nobody has asked for the dims of a scalar */
     mr_fill_values(out->values, out->count, row->in[3].values, out->width);
     for (uint64_t i = 0; i < row->in[2].count; i++) {
         uint64_t at = 0;

@@ -50,6 +50,7 @@ static int infer_switch(struct mr_kernel_infer *it, mr_error *err)
 
 /* The rows by branch: those of branch b are list[first[b]] to list[first[b + 1] - 1], ascending. */
 struct sorted_rows {
+    mr_buffer *held; /* what follows */
     uint32_t *list;
     uint32_t *place; /* of each row in the list */
     uint32_t first[BRANCHES_MAX + 1];
@@ -57,8 +58,7 @@ struct sorted_rows {
 
 static void sorted_rows_free(struct sorted_rows *s)
 {
-    mr_free(s->list);
-    mr_free(s->place);
+    mr_buffer_unref(s->held);
 }
 MR_AUTO_DEFINE(struct sorted_rows, sorted_rows_free)
 
@@ -78,10 +78,9 @@ static int sort_rows(const struct mr_kernel_in *in, uint32_t rows, size_t branch
     uint32_t next[BRANCHES_MAX] = {0};
     struct mr_input index;
 
-    ret->list = mr_calloc(rows, sizeof *ret->list);
-    ret->place = mr_calloc(rows, sizeof *ret->place);
-    MR_CHECK_ALLOC(ret->list, err);
-    MR_CHECK_ALLOC(ret->place, err);
+    MR_TRY(mr_buffer_new((size_t)rows * 2 * sizeof *ret->list, &ret->held, err));
+    ret->list = mr_buffer_data(ret->held);
+    ret->place = ret->list + rows;
     MR_TRY(mr_input_open(in, rows, &index, err));
     for (uint32_t r = 0; r < rows; r++) {
         ret->first[branch_of(&index, r, branches) + 1]++;
@@ -103,11 +102,12 @@ static int run_branch(const struct mr_kernel_call *call, size_t branch, const mr
                       const uint32_t *list, mr_block **ret, uint32_t *bad_row, mr_error *err)
 {
     const struct mr_kernel_function *fn = &call->functions[branch];
-    MR_AUTO(mr_free) uint64_t *indices = mr_calloc(mr_block_rows(in), sizeof *indices);
+    MR_AUTO(mr_buffer_unref) mr_buffer *held = NULL;
     struct mr_kernel_random random = {0};
 
-    MR_CHECK_ALLOC(indices, err);
     if (call->random != NULL) {
+        MR_TRY(mr_buffer_new(mr_block_rows(in) * sizeof(uint64_t), &held, err));
+        uint64_t *indices = mr_buffer_data(held);
         random = *call->random;
         random.seed = mr_mix64(random.seed + branch + 1);
         random.index = 0;

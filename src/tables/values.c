@@ -66,11 +66,21 @@ static int begin_delta(struct mr_values *v, size_t most, mr_buffer **ret, mr_err
 
     MR_TRY(mr_delta_read(v->at, (size_t)(v->end - v->at), most, ret, &n, &used, err));
     v->at += used;
-    if (v->count > 0 && n != v->count) {
-        return mr_table_damaged(err, "%zu lengths for %zu strings", n, v->count);
-    }
     v->count = n;
     return MR_OK;
+}
+
+/* Strings of which each begins as the one before: so many bytes, and then its own. */
+static int begin_delta_bytes(struct mr_values *v, size_t most, mr_error *err)
+{
+    MR_TRY(begin_delta(v, most, &v->prefixes, err));
+    size_t prefixes = v->count;
+
+    MR_TRY(begin_delta(v, most, &v->numbers, err));
+    v->last.memory = mr_memory_current();
+    return v->count == prefixes
+               ? MR_OK
+               : mr_table_damaged(err, "%zu lengths for %zu strings", v->count, prefixes);
 }
 
 static int begin_rle(struct mr_values *v, mr_error *err)
@@ -122,9 +132,7 @@ int mr_values_begin(struct mr_values *v, struct mr_physical_type type, int encod
     case MR_ENCODING_RLE: return begin_rle(v, err);
     case MR_ENCODING_DELTA:
     case MR_ENCODING_DELTA_LENGTH: return begin_delta(v, most, &v->numbers, err);
-    case MR_ENCODING_DELTA_BYTES:
-        MR_TRY(begin_delta(v, most, &v->prefixes, err));
-        return begin_delta(v, most, &v->numbers, err);
+    case MR_ENCODING_DELTA_BYTES: return begin_delta_bytes(v, most, err);
     case MR_ENCODING_STREAM_SPLIT: v->count = size / type.width; return MR_OK;
     case MR_ENCODING_PLAIN: break;
     }

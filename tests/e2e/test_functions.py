@@ -259,6 +259,17 @@ def test_grids():
             np.testing.assert_array_equal(x, y)
     np.testing.assert_allclose(mr.linspace(0.0, 1.0, 7), np.linspace(0, 1, 7), rtol=1e-6)
     assert mr.linspace(0, 10, 3).dtype == np.float64
+    for dtype in (np.float32, np.float64):
+        ends = np.array([[1, -2], [3, 7]], dtype)
+        ds = mr.Dataset.range(5).map(lambda n: mr.linspace(ends[0], ends[1], n, axis=-1))
+        assert ds.element_spec == mr.TensorSpec([2, None], dtype)
+        for n, x in enumerate(ds):
+            np.testing.assert_array_equal(x, mr.linspace(ends[0], ends[1], n, axis=-1))
+    assert mr.linspace(0.0, 1.0, np.array(2)).tolist() == [0, 1]
+    with pytest.raises(TypeError, match="num is one integer, not int64 of shape"):
+        list(mr.Dataset.range(2).batch(2).map(lambda n: mr.linspace(0.0, 1.0, n)))
+    with pytest.raises(mr.errors.InvalidArgumentError):
+        list(mr.Dataset.range(1).map(lambda n: mr.linspace(0.0, 1.0, n - 1)))
     assert mr.unravel_index([5, 2], [2, 3]).tolist() == [[1, 0], [2, 2]]
 
 

@@ -325,7 +325,12 @@ def test_values_that_are_refused(make, error, text):
         (lambda: mr.ragged.constant([[[1]]]).to_tensor(shape=[1, 1]), ValueError, "3 axes"),
         (lambda: mr.ragged.constant([[1]]).tolist(), AttributeError, "to_list"),
         (lambda: mr.ragged.constant([[1]]).ndim, AttributeError, "x.shape.rank"),
-        (lambda: mr.ragged.constant([[1]]).nothing, AttributeError, "'nothing'$"),
+        (lambda: mr.ragged.constant([[1]]).nothing, AttributeError, "'nothing': use a function of"),
+        (lambda: mr.ragged.constant([[1]])._nothing, AttributeError, "'_nothing'$"),
+        (lambda: mr.ragged.constant([[1]]) @ [[1]], TypeError, "matmul does not take .*to_tensor"),
+        (lambda: [[1]] @ mr.ragged.constant([[1]]), TypeError, "matmul does not take .*to_tensor"),
+        (lambda: mr.sparse.from_dense([1]).nothing, AttributeError, "'nothing': use .*to_dense"),
+        (lambda: mr.sparse.from_dense([1])._nothing, AttributeError, "'_nothing'$"),
         (lambda: np.sqrt(mr.ragged.constant([[1.0]])), TypeError, "numpy.sqrt does not take"),
         (lambda: np.add.reduce(mr.ragged.constant([[1.0]])), TypeError, "numpy.add.reduce"),
         (lambda: np.asarray(mr.ragged.constant([[1], []]), np.int32), ValueError, "to_tensor"),
@@ -587,3 +592,64 @@ def test_rebatch_of_ragged_and_sparse_batches_leaves_nothing_out():
     assert pairs.rebatch(1).element_spec.shape.as_list() == [1, None]
     sparse = mr.Dataset.range(5).map(lambda x: mr.sparse.from_dense(mr.one_hot(x, 3))).batch(2)
     assert [x.shape[0] for x in sparse.rebatch(2)] == [2, 2, 1]
+
+
+HABITS = "T all any argmax astype clip copy cumsum flatten item max mean min ndim prod ravel size std sum tolist var uniform_row_length consumers"
+
+
+@pytest.mark.parametrize("name", HABITS.split())
+def test_attributes_that_ragged_tensors_do_not_have_say_what_to_use(name):
+    ds = mr.Dataset.from_tensors(mr.ragged.constant([[1], [2, 3]]))
+    with pytest.raises(AttributeError, match=f"a ragged tensor has no attribute '{name}': use "):
+        ds.map(lambda x: getattr(x, name))
+    assert list(ds.map(lambda x: int(hasattr(x, name)))) == [0]
+
+
+@pytest.mark.parametrize(
+    "name", "T astype max mean ndim numpy op graph reshape size sum to_dense toarray tolist".split()
+)
+def test_attributes_that_sparse_tensors_do_not_have_say_what_to_use(name):
+    ds = mr.Dataset.from_tensors(mr.sparse.from_dense([[0, 1]]))
+    with pytest.raises(AttributeError, match=f"a sparse tensor has no attribute '{name}': use "):
+        ds.map(lambda x: getattr(x, name))
+    assert list(ds.map(lambda x: int(hasattr(x, name)))) == [0]
+
+
+def test_rows_of_a_ragged_tensor_are_looped_over_outside_of_functions_only():
+    x = mr.ragged.constant([[1], [2, 3], []])
+    assert [row.tolist() for row in x] == [[1], [2, 3], []]
+    with pytest.raises(TypeError, match="mr.map_fn"):
+        mr.Dataset.from_tensors(x).map(lambda y: [row for row in y])
+
+
+def test_either_or_of_ragged_tensors():
+    x = mr.ragged.constant([[True], [False, True]])
+    assert (x ^ True).to_list() == [[False], [True, False]]
+    assert (True ^ x).to_list() == [[False], [True, False]]
+
+
+def test_reduce_join_names_each_axis_once():
+    with pytest.raises(mr.errors.InvalidArgumentError, match="names one of them twice"):
+        mr.strings.reduce_join(mr.ragged.constant([["a", "b"], ["c"]]), axis=[0, -2])
+
+
+def test_to_tensor_of_a_shape_that_is_a_tensor():
+    flat = mr.ragged.constant([[1, 2], [], [3]])
+    deep = mr.ragged.constant([[[1], [2, 3]], [], [[4]]])
+    pairs = mr.ragged.constant([[[1, 2], [3, 4]], [[5, 6]]], ragged_rank=1)
+    for x, shapes in (
+        (flat, [[3, 2], [2, 1], [4, 3], [-1, 1], [2, -1], [-1, -1], [0, 0]]),
+        (deep, [[3, 2, 2], [1, 1, 1], [-1, 3, -1], [4, -1, 1]]),
+        (pairs, [[2, 2, 2], [1, -1, 2], [-1, 3, -1]]),
+    ):
+        ds = mr.Dataset.from_tensor_slices(np.array(shapes))
+        for shape, found in zip(shapes, ds.map(lambda s: x.to_tensor(9, shape=s))):
+            known = [None if n < 0 else n for n in shape]
+            assert found.tolist() == x.to_tensor(9, shape=known).tolist()
+    (found,) = mr.Dataset.range(3, 4).map(lambda n: flat.to_tensor(shape=[None, n]))
+    assert found.tolist() == [[1, 2, 0], [0, 0, 0], [3, 0, 0]]
+    assert flat.to_tensor(shape=np.array([3, 1])).tolist() == [[1], [0], [3]]
+    with pytest.raises(ValueError, match="1 sizes, for 2 axes"):
+        mr.Dataset.from_tensors([3]).map(lambda s: flat.to_tensor(shape=s))
+    with pytest.raises(ValueError, match="a vector of known length"):
+        mr.Dataset.from_tensors(3).map(lambda s: flat.to_tensor(shape=s))

@@ -417,6 +417,31 @@ def test_all_any_argmax_matmul_one_hot():
     )
 
 
+def test_one_hot_of_a_depth_that_is_a_tensor():
+    labels = np.array([[0, 3], [-1, 2]])
+    for how in (
+        {},
+        {"axis": 0},
+        {"axis": 1, "dtype": mr.uint8},
+        {"axis": -2, "on_value": "y", "off_value": "n"},
+        {"on_value": True},
+    ):
+        ds = mr.Dataset.range(4).map(lambda n: mr.one_hot(labels, n, **how))
+        assert ds.element_spec.shape.rank == 3
+        for n, x in enumerate(ds):
+            want = mr.one_hot(labels, n, **how)
+            assert x.dtype == want.dtype
+            np.testing.assert_array_equal(x, want)
+    rows = mr.ragged.constant([[1], [0, 2]])
+    (hot,) = mr.Dataset.range(3, 4).map(lambda n: mr.one_hot(rows, n))
+    assert hot.to_list() == mr.one_hot(rows, 3).to_list()
+    assert mr.one_hot([1], np.array(2)).tolist() == [[0, 1]]
+    with pytest.raises(TypeError, match="depth is one integer, not float32"):
+        list(mr.Dataset.range(1).map(lambda n: mr.one_hot([1], mr.cast(n, mr.float32))))
+    with pytest.raises(mr.errors.InvalidArgumentError):
+        list(mr.Dataset.range(1).map(lambda n: mr.one_hot([1], n - 1)))
+
+
 def test_where_clip_fill_range():
     x, y = sample(np.float32), sample(np.float32)
     check(lambda a, b: mr.where(a > b, a, b), np.maximum, x, y)

@@ -130,6 +130,41 @@ static void division_rounds_down(void **state)
     }
 }
 
+/* 193/64 by 129/128 is nearer to 3 than to the bfloat16 before it. */
+static void narrow_quotients_are_rounded_first(void **state)
+{
+    const double values[2][4] = {{3.015625, -3.015625, 1, 0}, {1.0078125, 1.0078125, 0, 0}};
+    static const char *const kernels[] = {"floor_div", "truncate_div"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct run r;
+
+        run_scalars(&r, kernels[i], "bfloat16[] bfloat16[]", "", 4, values);
+        assert_true(test_value(&r.out[0], 4, 0, 0) == 3);
+        assert_true(test_value(&r.out[0], 4, 1, 0) == -3);
+        assert_true(isinf(test_value(&r.out[0], 4, 2, 0)));
+        assert_true(isnan(test_value(&r.out[0], 4, 3, 0)));
+        run_close(&r);
+    }
+}
+
+static void an_infinite_part_makes_an_infinite_number(void **state)
+{
+    const float parts[][2] = {{INFINITY, NAN}, {NAN, -INFINITY}, {NAN, 1}, {-3, 4}};
+    const struct mr_column c = {.kind = MR_COLUMN_FIXED, .dtype = MR_COMPLEX64, .data = parts};
+    mr_block *block = NULL;
+    struct run r;
+
+    assert_int_equal(mr_block_new(4, &c, 1, &block, NULL), MR_OK);
+    run_on(&r, "complex_abs", "complex64[]", "", 4, &block);
+    assert_true(isinf(test_value(&r.out[0], 4, 0, 0)));
+    assert_true(isinf(test_value(&r.out[0], 4, 1, 0)));
+    assert_true(isnan(test_value(&r.out[0], 4, 2, 0)));
+    assert_true(test_value(&r.out[0], 4, 3, 0) == 5);
+    run_close(&r);
+    mr_block_unref(block);
+}
+
 static void ints_wrap(void **state)
 {
     const double values[2][4] = {{-0x1p63, 0x1p62, 127, -0x1p63}, {-1, 4, 1, 1}};
@@ -483,6 +518,8 @@ int main(void)
         cmocka_unit_test(the_smallest_int_divided_by_minus_one),
         cmocka_unit_test(division_by_zero_names_the_row),
         cmocka_unit_test(division_rounds_down),
+        cmocka_unit_test(narrow_quotients_are_rounded_first),
+        cmocka_unit_test(an_infinite_part_makes_an_infinite_number),
         cmocka_unit_test(ints_wrap),
         cmocka_unit_test(floats_become_ints_by_saturation),
         cmocka_unit_test(true_division_gives_floats),

@@ -654,6 +654,92 @@ static void each_part_goes_through_the_function(void **state)
     mr_function_unref(fn);
 }
 
+/* x -> 0, 1, ... below x; or x. */
+static mr_function *counting(bool counts)
+{
+    struct mr_leaf_spec part = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&part, 1);
+    uint32_t out =
+        counts ? OP(b, "range_tensor", constant(b, 0), 0, constant(b, 1)) : OP(b, "identity", 0);
+    mr_function *fn = NULL;
+
+    CHECK_OK(mr_builder_finish(b, &out, 1, NULL, &fn, e));
+    mr_builder_free(b);
+    return fn;
+}
+
+static int add_map(mr_builder *b, const int64_t *joined, int32_t n, mr_function *fn, uint32_t *out,
+                   mr_error *err)
+{
+    struct mr_attr attr = {
+        .name = "joined", .kind = MR_ATTR_INTS, .ints = (int64_t *)(uintptr_t)joined, .count = n};
+    uint32_t in = 0;
+    size_t nout = 0;
+
+    return mr_builder_add(b, "map_fn", &in, 1, &attr, 1, &fn, 1, out, 1, &nout, err);
+}
+
+/* The results of the parts of a row stand behind one another: they may differ in length, and a row
+ * may have no parts. */
+static void results_of_parts_are_joined(void **state)
+{
+    const int64_t values[] = {2, 0, 3, 1, 0, 0};
+    const uint64_t starts[] = {0, 3, 3, 6};
+    const int64_t dims[] = {3, 0, 3};
+    const int64_t want[] = {0, 1, 0, 1, 2, 0};
+    const struct mr_column c = {.kind = MR_COLUMN_VAR,
+                                .dtype = MR_INT64,
+                                .rank = 1,
+                                .row_dims = dims,
+                                .starts = starts,
+                                .data = values};
+    struct mr_leaf_spec in = leaf(MR_INT64, 1, (const int64_t[]){MR_DIM_UNKNOWN});
+    mr_builder *b = begin(&in, 1);
+    mr_function *fn = counting(true);
+    mr_function *whole = NULL;
+    mr_block *block = NULL;
+    mr_program *p = NULL;
+    uint32_t out = 0;
+
+    CHECK_OK(add_map(b, (const int64_t[]){0}, 1, fn, &out, e));
+    CHECK_OK(mr_builder_finish(b, &out, 1, NULL, &whole, e));
+    mr_builder_free(b);
+    CHECK_OK(mr_program_new(whole, &p, e));
+    CHECK_OK(mr_block_new(3, &c, 1, &block, e));
+    mr_block *got = run_ok(p, block);
+    const struct mr_column *result = mr_block_column(got, 0);
+    assert_int_equal(result->kind, MR_COLUMN_VAR);
+    assert_memory_equal(result->row_dims, ((const int64_t[]){5, 0, 1}), 3 * sizeof(int64_t));
+    assert_memory_equal(result->data, want, sizeof want);
+    mr_block_unref(got);
+    without_memory(whole, block);
+    mr_block_unref(block);
+    mr_program_free(p);
+    mr_function_unref(whole);
+    mr_function_unref(fn);
+}
+
+static void what_is_joined_is_a_result(void **state)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 1, (const int64_t[]){3});
+    const int64_t none[] = {1, -1};
+    mr_builder *b = begin(&in, 1);
+    mr_function *fn = counting(true);
+    mr_error err = {0};
+    uint32_t out = 0;
+
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(add_map(b, &none[i], 1, fn, &out, &err), MR_EINVAL);
+        assert_non_null(strstr(err.message, "there is no result"));
+    }
+    mr_function_unref(fn);
+    fn = counting(false);
+    assert_int_equal(add_map(b, (const int64_t[]){0}, 1, fn, &out, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "a result of the function has rank 0"));
+    mr_function_unref(fn);
+    mr_builder_free(b);
+}
+
 /* Each function uses the one before twice: what would be compiled doubles each time. */
 static void functions_that_double_are_refused(void **state)
 {
@@ -751,6 +837,8 @@ int main(void)
         cmocka_unit_test(each_row_takes_its_branch),
         cmocka_unit_test(a_branch_that_fails_leaves_the_rows_before),
         cmocka_unit_test(each_part_goes_through_the_function),
+        cmocka_unit_test(results_of_parts_are_joined),
+        cmocka_unit_test(what_is_joined_is_a_result),
         cmocka_unit_test(functions_that_double_are_refused),
         cmocka_unit_test(failed_allocations),
     };

@@ -118,6 +118,22 @@ static void deltas_of_few_bytes(void **state)
     mr_memory_unref(memory);
 }
 
+/* Strings that say of how many bytes of none they begin with. */
+static void more_strings_than_beginnings(void **state)
+{
+    static const struct mr_physical_type type = {MR_PHYSICAL_BYTES, 0};
+    /* no numbers; then 4096, all 0 */
+    static const unsigned char page[] = {0x80, 1, 1, 0, 0, 0x80, 0x80, 4, 1, 0x80, 0x20, 0, 0, 0};
+    struct mr_values v = {0};
+    mr_error err;
+
+    assert_int_equal(
+        mr_values_begin(&v, type, MR_ENCODING_DELTA_BYTES, page, sizeof page, 4096, NULL, &err),
+        MR_EDATALOSS);
+    assert_string_equal(err.message, "4096 lengths for 0 strings");
+    mr_values_end(&v);
+}
+
 /* ---- dictionaries ---- */
 
 static void indices_behind_a_dictionary(void **state)
@@ -461,6 +477,7 @@ int main(void)
         cmocka_unit_test(a_run_of_no_end),
         cmocka_unit_test(deltas),
         cmocka_unit_test(deltas_of_few_bytes),
+        cmocka_unit_test(more_strings_than_beginnings),
         cmocka_unit_test(indices_behind_a_dictionary),
         cmocka_unit_test(structs_in_structs),
         cmocka_unit_test(arrays_of_others),

@@ -194,6 +194,17 @@ def no_attribute(owner: str, name: str, habits: dict[str, str], own: Iterable[st
     return text
 
 
+def no_part(what: str, name: str, habits: dict[str, str], otherwise: str) -> str:
+    """
+    What an AttributeError says of a tensor of several parts: what to use in place of @name, which
+    @habits know or the package has, or @otherwise.
+    """
+    text = f"{what} has no attribute {name!r}"
+    if name.startswith("_"):
+        return text  # somebody asks for a protocol
+    return f"{text}: use {habits.get(name, otherwise)}"
+
+
 # ---- at the user's line ----
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep

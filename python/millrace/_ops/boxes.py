@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
-from .. import dtypes
+from .. import dtypes, errors
 from .._graph.attrs import AttrTable
-from .._graph.symbol import Symbol, TensorLike
+from .._graph.symbol import Symbol, TensorLike, holds_symbols
 from .._graph.tensor import apply, apply1, convert_to_tensor
 from .constants import cast, static_shape
 from .draws import signed_seed
@@ -60,8 +60,10 @@ def crop_and_resize(
 
     Raises
     ------
+    OutOfRangeError
+        There is no such image. In a function that a dataset maps it is an InvalidArgumentError.
     InvalidArgumentError
-        There is no such image, a box is not finite, or a shape is another one.
+        A box is not finite, or a shape is another one.
 
     Examples
     --------
@@ -72,12 +74,25 @@ def crop_and_resize(
     """
     attrs = AttrTable().bytes("method", method).float("extrapolation_value", extrapolation_value)
     inputs = [convert_to_tensor(image), _floats(boxes), _ints(box_indices), _ints(crop_size)]
+    if not holds_symbols(inputs):
+        _check_images(inputs[0], inputs[2])
     crops = apply1("crop_and_resize", inputs, attrs, same_dtype=False)
     size = static_shape(crop_size)
     if size is None or not isinstance(crops, Symbol) or crops.shape[3] is None:
         return crops
     shape = AttrTable().shape("shape", [crops.shape[0], *size, crops.shape[3]])
     return apply1("ensure_shape", [crops], shape)
+
+
+def _check_images(images: Any, numbers: Any) -> None:
+    """Whether there is an image for each box: @numbers say which. Of other ranks the operator speaks."""
+    if images.ndim != 4 or numbers.ndim != 1:
+        return
+    for box, number in enumerate(numbers.tolist()):
+        if not 0 <= number < len(images):
+            raise errors.OutOfRangeError(
+                f"crop_and_resize: box {box} is of image {number} of {len(images)}"
+            )
 
 
 class DistortedBoundingBox(NamedTuple):

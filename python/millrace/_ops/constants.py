@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from .. import errors
 from .._data.block import Array
 from .._data.spec import TensorShape
 from .._data.structure import is_ragged
@@ -349,9 +350,40 @@ def range(
     return sized(numbers, [int(count)]) if 0 <= count < 2**50 else numbers
 
 
+def known_count(what: str, number: Any) -> Any:
+    """@number, a scalar from 0 on, as an int if it is known while tracing."""
+    if isinstance(number, Symbol):
+        if number.ndim != 0 or not number.dtype.is_integer:
+            raise TypeError(
+                f"{what} is one integer, not {number.dtype.name} of shape {number.shape}"
+            )
+        return number
+    count = np.asarray(number)
+    if count.ndim != 0 or count.dtype.kind not in "iu" or count < 0:
+        raise ValueError(f"{what} is one integer that is not negative, not {number!r}")
+    return int(count)
+
+
+def _hot(indices: Any, depth: Any, axis: int, on: Any, off: Any) -> Any:
+    """one_hot() whose @depth is a value."""
+    if is_ragged(indices):
+        return indices.with_flat_values(_hot(indices.flat_values, depth, axis, on, off))
+    x = convert_to_tensor(indices)
+    if x.ndim is None:
+        raise ValueError("one_hot with a depth that is a tensor takes indices of known rank")
+    if not -x.ndim - 1 <= axis <= x.ndim:
+        raise errors.InvalidArgumentError(f"axis {axis} is out of range for rank {x.ndim + 1}")
+    line = [1] * (x.ndim + 1)
+    line[axis] = -1
+    numbers = range(np.int64(0), cast(depth, "int64"), np.int64(1))
+    places = apply1("reshape", [numbers], AttrTable().shape("shape", line))
+    spread = apply1("expand_dims", [cast(x, "int64")], AttrTable().int("axis", axis))
+    return apply1("select", [apply1("equal", [spread, places]), on, off], same_dtype=False)
+
+
 def one_hot(
     indices: TensorLike,
-    depth: int,
+    depth: int | TensorLike,
     on_value: TensorLike | None = None,
     off_value: TensorLike | None = None,
     axis: int | None = None,
@@ -364,8 +396,8 @@ def one_hot(
     ----------
     indices : tensor_like of int
         Where; what is out of range has `off_value` everywhere.
-    depth : int
-        The size of the new axis.
+    depth : int, or tensor_like of int
+        The size of the new axis: a scalar.
     on_value, off_value : tensor_like, optional
         Scalars: 1 and 0 by default.
     axis : int, optional
@@ -405,6 +437,10 @@ def one_hot(
         if axis <= indices.ragged_rank:
             raise ValueError(f"one_hot: axis {axis} is among the ragged ones of the indices")
         axis -= indices.ragged_rank
-    attrs = AttrTable().int("depth", depth).int("axis", -1 if axis is None else axis)
-    ends = [v if isinstance(v, Symbol) else to_array(v, kind) for v in (on, off)]
+    axis = -1 if axis is None else axis
+    ends: list[Any] = [v if isinstance(v, Symbol) else to_array(v, kind) for v in (on, off)]
+    depth = known_count("one_hot: depth", depth)
+    if isinstance(depth, Symbol):
+        return _hot(indices, depth, axis, *ends)
+    attrs = AttrTable().int("depth", depth).int("axis", axis)
     return apply1("one_hot", [indices, *ends], attrs, same_dtype=False)

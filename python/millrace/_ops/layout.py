@@ -23,7 +23,7 @@ from .arrays import (
     transpose,
     where,
 )
-from .constants import cast, range as _range, sized
+from .constants import cast, known_count, range as _range, sized
 from .docs import described
 from .elementwise import identity, maximum
 
@@ -103,11 +103,11 @@ def meshgrid(*args: TensorLike, **kwargs: Any) -> list[Any]:
     "`num` numbers along a new axis.",
     start="tensor_like: The first number, or a tensor of them.",
     stop="tensor_like: The last number.",
-    num="int: How many.",
+    num="int, or tensor_like of int: How many: a scalar.",
     axis="int, default 0: Where the new axis is.",
 )
 def linspace(
-    start: TensorLike, stop: TensorLike, num: int, name: str | None = None, axis: int = 0
+    start: TensorLike, stop: TensorLike, num: Any, name: str | None = None, axis: int = 0
 ) -> Any:
     """Make numbers that lie evenly between two others, which belong to them.
 
@@ -120,18 +120,22 @@ def linspace(
             first, last = cast(first, "float64"), cast(last, "float64")
         zeros = apply1("zeros_like", [first + last])
         first, last = expand_dims(first + zeros, axis), expand_dims(last + zeros, axis)
-        if num < 2:
-            return gather(first, np.arange(num, dtype=np.int32), axis=axis)
         rank = first.shape.rank
         if rank is None:
             raise ValueError("linspace takes tensors of known rank")
         line = [1] * rank
-        line[axis] = num - 1
-        steps = reshape(cast(np.arange(num - 1), first.dtype), line)
-        return concat([first + (last - first) / float(num - 1) * steps, last], axis)
+        line[axis] = -1
+        if isinstance(count, int) and count < 2:
+            return gather(first, np.arange(count, dtype=np.int32), axis=axis)
+        if isinstance(count, int):
+            steps = reshape(cast(np.arange(count - 1), first.dtype), line)
+            return concat([first + (last - first) / float(count - 1) * steps, last], axis)
+        parts = maximum(cast(count, "int64") - 1, 1)
+        steps = reshape(cast(_range(parts), first.dtype), line)
+        whole = concat([first + (last - first) / cast(parts, first.dtype) * steps, last], axis)
+        return gather(whole, _range(cast(count, "int64")), axis=axis)
 
-    if not isinstance(num, (int, np.integer)) or num < 0:
-        raise ValueError(f"linspace: num is a constant that is not negative, not {num!r}")
+    count = known_count("linspace: num", num)
     return compute(body, [start, stop])
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, NoReturn, Sequence
 
 import numpy as np
 
+from .._base.hints import no_part
 from .._data import structure as _structure
 from .._data.composite import sparse_spec
 from .._data.spec import TensorShape, TensorSpec
@@ -23,6 +24,23 @@ from .selection import boolean_mask
 
 # Operators of one tensor that leave places without a value what they are.
 _OF_VALUES = frozenset(["abs", "cast", "identity", "neg", "sign", "sqrt", "square", "tanh"])
+
+# What arrays, and tensors of other packages, have.
+_INSTEAD = {
+    "T": "mr.sparse.transpose(x)",
+    "astype": "mr.cast(x, dtype)",
+    "coalesce": "mr.sparse.reorder(x)",
+    "max": "mr.sparse.reduce_max(x, axis)",
+    "mean": "mr.sparse.reduce_sum(x, axis) / n",
+    "ndim": "x.shape.rank",
+    "nnz": "mr.size(x.values)",
+    "rank": "x.shape.rank",
+    "reshape": "mr.sparse.reshape(x, shape)",
+    "size": "mr.size(x)",
+    "sum": "mr.sparse.reduce_sum(x, axis)",
+    "transpose": "mr.sparse.transpose(x, perm)",
+    **dict.fromkeys(["numpy", "tolist", "to_dense", "toarray", "todense"], "mr.sparse.to_dense(x)"),
+}
 
 
 class SparseTensor:
@@ -137,6 +155,10 @@ class SparseTensor:
 
     def _gather(self, indices: Any, axis: Any) -> Any:
         self._apply("gather", [], None, False)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        otherwise = "a function of mr.sparse, mr.sparse.to_dense(x) or x.values"
+        raise AttributeError(no_part("a sparse tensor", name, _INSTEAD, otherwise), name=name)
 
     def __repr__(self) -> str:
         return (

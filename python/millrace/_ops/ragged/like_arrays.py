@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..._base.hints import no_part
 from ..._graph.symbol import Symbol
 from ..._graph.tensor import apply1
 
@@ -34,8 +35,13 @@ _INSTEAD = {
     "T": "x.to_tensor()",
     "all": "mr.reduce_all(x, axis)",
     "any": "mr.reduce_any(x, axis)",
+    "argmax": "mr.argmax(x.to_tensor(lowest), axis)",
+    "argmin": "mr.argmin(x.to_tensor(highest), axis)",
+    "argsort": "mr.map_fn(mr.argsort, x), or x.to_tensor()",
     "astype": "mr.cast(x, dtype)",
+    "clip": "mr.clip_by_value(x, low, high)",
     "copy": "mr.identity(x)",
+    "cumsum": "mr.cumsum(x, axis)",
     "flatten": "x.flat_values",
     "item": "x.flat_values",
     "max": "mr.reduce_max(x, axis)",
@@ -81,5 +87,5 @@ def as_array(value: Any, dtype: Any) -> Any:
 
 def no_attribute(name: str) -> NoReturn:
     """The error for what arrays have and ragged tensors have not."""
-    instead = f": use {_INSTEAD[name]}" if name in _INSTEAD else ""
-    raise AttributeError(f"a ragged tensor has no attribute {name!r}{instead}", name=name)
+    otherwise = "a function of mr, x.flat_values or x.to_tensor()"
+    raise AttributeError(no_part("a ragged tensor", name, _INSTEAD, otherwise), name=name)

@@ -117,14 +117,29 @@ def uniform(cls: Any, dense: Any, ragged_rank: int, dtype: DType) -> Any:
     return result
 
 
-def to_dense(value: Any, default: Any, sizes: Sequence[int | None]) -> Any:
+def sizes_of(shape: Any) -> list[Any]:
+    """Sizes of axes: an int or None where it is known while tracing, else int64."""
+    if isinstance(shape, Symbol):
+        whole: Any = shape
+        n = whole.shape.as_list()[0] if whole.ndim == 1 else None
+        if n is None:
+            raise ValueError(f"to_tensor: a shape is a vector of known length, not {whole.shape}")
+        shape = [whole[i] for i in range(n)]
+    if not holds_symbols(shape):
+        return TensorShape(shape).as_list()
+    known = TensorShape([None if isinstance(n, Symbol) else n for n in shape]).as_list()
+    return [cast(n, "int64") if isinstance(n, Symbol) else k for n, k in zip(shape, known)]
+
+
+def to_dense(value: Any, default: Any, sizes: Sequence[Any]) -> Any:
     values = value.values
     if is_ragged(values):
         values = to_dense(values, default, sizes[1:])
     columns = -1 if not sizes or sizes[0] is None else sizes[0]
-    inputs = [values, value.row_splits, default, np.int64(columns)]
+    size = columns if isinstance(columns, Symbol) else np.int64(columns)
+    inputs = [values, value.row_splits, default, size]
     dense = apply1("ragged_to_dense", inputs, same_dtype=False)
-    if columns < 0:
+    if isinstance(columns, Symbol) or columns < 0:
         return dense
     known = TensorShape(dense.shape).as_list()
     return apply1(
@@ -132,12 +147,14 @@ def to_dense(value: Any, default: Any, sizes: Sequence[int | None]) -> Any:
     )
 
 
-def first_rows(dense: Any, rows: int, default: Any) -> Any:
-    """@dense with @rows rows: cut, or padded behind."""
+def first_rows(dense: Any, rows: Any, default: Any) -> Any:
+    """@dense with @rows rows: cut, or padded behind; as many as it has where that is below 0."""
     have = _shape(dense, "int64")[0]
-    splits = minimum(concat([zeros([1], "int64"), reshape(have, [1])], 0), np.int64(rows))
+    known = not isinstance(rows, Symbol)
+    size = np.int64(rows) if known else where(rows < 0, have, rows)
+    splits = minimum(concat([zeros([1], "int64"), reshape(have, [1])], 0), size)
     kept = _slice_rows(dense, np.int64(0), splits[1])
-    return apply1("ragged_to_dense", [kept, splits, default, np.int64(rows)], same_dtype=False)[0]
+    return apply1("ragged_to_dense", [kept, splits, default, size], same_dtype=False)[0]
 
 
 def _slice_rows(values: Any, begin: Any, size: Any) -> Any:

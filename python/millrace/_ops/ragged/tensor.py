@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, NoReturn, Sequence
+from typing import Any, Callable, Iterator, NoReturn, Sequence
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from .moved import coordinates, cut, expanded, gathered, gathered_each, gathered
 from .moved import partitioned, reshaped, squeezed, stacked, tiled, turned
 from .reduced import aggregated, cumulated, reduced
 from .rows import concat_rows, first_rows
-from .rows import one_row, row_count, rows_between, to_dense, values_of, within_rows
+from .rows import one_row, row_count, rows_between, sizes_of, to_dense, values_of, within_rows
 
 
 class RaggedTensor(RaggedParts):
@@ -294,8 +294,9 @@ class RaggedTensor(RaggedParts):
             What fills the rows; by default 0, or an empty string.
         name : str, optional
             Accepted and ignored.
-        shape : sequence of int or None, optional
-            Sizes of the axes; rows that are longer are cut. None: as long as the longest.
+        shape : sequence of int or None, or tensor_like of int, optional
+            Sizes of the axes; rows that are longer are cut. None, or -1 in a tensor: as long as the
+            longest.
 
         Returns
         -------
@@ -311,12 +312,12 @@ class RaggedTensor(RaggedParts):
         """
         default = zeros([], self.dtype) if default_value is None else default_value
         default = convert_to_tensor(default, self.dtype)
-        sizes: list[int | None] = [None] * (self.ragged_rank + 1)
+        sizes: list[Any] = [None] * (self.ragged_rank + 1)
         if shape is not None:
-            sizes = TensorShape(shape).as_list()
+            sizes = sizes_of(shape)
             if len(sizes) != self.shape.rank:
                 raise ValueError(
-                    f"to_tensor: the shape {shape} is not one of {self.shape.rank} axes"
+                    f"to_tensor: a shape of {len(sizes)} sizes, for {self.shape.rank} axes"
                 )
         dense = to_dense(self, default, sizes[1:])
         if sizes[0] is None:
@@ -519,6 +520,14 @@ class RaggedTensor(RaggedParts):
             raise TypeError("len() sees no values while a function is traced: use x.nrows()")
         return len(self._row_splits) - 1
 
+    def __iter__(self) -> Iterator[Any]:
+        if isinstance(self._row_splits, Symbol):
+            raise TypeError(
+                "a loop over the rows of a ragged tensor does not end while a function is traced: "
+                "use mr.map_fn(f, x)"
+            )
+        return (self[i] for i in range(len(self)))
+
     def __repr__(self) -> str:
         if isinstance(self._row_splits, Symbol):
             return f"RaggedTensor(values={self._values!r}, row_splits={self._row_splits!r})"
@@ -628,8 +637,10 @@ for _name, _op in {
     "floordiv": "floor_div",
     "mod": "floor_mod",
     "pow": "pow",
+    "matmul": "matmul",
     "and": "logical_and",
     "or": "logical_or",
+    "xor": "logical_xor",
 }.items():
     setattr(RaggedTensor, f"__{_name}__", _operator(_op))
     setattr(RaggedTensor, f"__r{_name}__", _operator(_op, swapped=True))
