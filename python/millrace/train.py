@@ -8,6 +8,7 @@ Messages with equal bytes are equal. As in TensorFlow they can be changed: `valu
 
 from __future__ import annotations
 
+import operator
 import struct
 from typing import Any, ClassVar, Iterable, Iterator, Mapping, TypeVar
 
@@ -155,11 +156,28 @@ class _Message:
 
 class _List(_Message):
     def __init__(self, value: Iterable[Any] = ()) -> None:
+        if isinstance(value, (str, bytes, bytearray)) or not isinstance(value, Iterable):
+            raise TypeError(
+                f"the value of {type(self).__name__} is a list, not {type(value).__name__}: "
+                "value=[x] holds one"
+            )
         self.value: list[Any] = [self._check(v) for v in value]
 
-    @staticmethod
-    def _check(value: Any) -> Any:
+    def _checked(self) -> list[Any]:
+        """The values; they may have been changed since they were given."""
+        return [self._check(v) for v in self.value]
+
+    @classmethod
+    def _check(cls, value: Any) -> Any:
         raise NotImplementedError
+
+    @classmethod
+    def _refuse(cls, value: Any, holds: str, hint: str) -> TypeError:
+        shown = repr(value)
+        shown = shown if len(shown) <= 40 else shown[:37] + "..."
+        return TypeError(
+            f"{cls.__name__} holds {holds}, not {type(value).__name__} ({shown}): {hint}"
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(value={self.value!r})"
@@ -176,7 +194,7 @@ class BytesList(_List):
     Raises
     ------
     TypeError
-        One is a str: encode it.
+        One is no bytes (a str: encode it), or they are no list.
 
     Examples
     --------
@@ -184,14 +202,17 @@ class BytesList(_List):
     BytesList(value=[b'a'])
     """
 
-    @staticmethod
-    def _check(value: Any) -> bytes:
+    @classmethod
+    def _check(cls, value: Any) -> bytes:
         if isinstance(value, str):
-            raise TypeError(f"BytesList holds bytes, not str ({value!r}): encode it")
+            raise cls._refuse(value, "bytes", "encode it")
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            hint = "x.tobytes() has the bytes of an array" if hasattr(value, "tobytes") else ""
+            raise cls._refuse(value, "bytes", hint or "numbers go into Int64List and FloatList")
         return bytes(value)
 
     def _bytes(self) -> bytes:
-        return b"".join(field(1, v) for v in self.value)
+        return b"".join(field(1, v) for v in self._checked())
 
     def _merge(self, data: bytes) -> None:
         self.value += [value for number, _, value in _fields(data) if number == 1]
@@ -205,18 +226,29 @@ class FloatList(_List):
     value : iterable of float
         The numbers.
 
+    Raises
+    ------
+    TypeError
+        One is no number, or they are no list.
+
     Examples
     --------
     >>> mr.train.FloatList(value=[1, 2.5])
     FloatList(value=[1.0, 2.5])
     """
 
-    @staticmethod
-    def _check(value: Any) -> float:
-        return float(value)
+    @classmethod
+    def _check(cls, value: Any) -> float:
+        if isinstance(value, (str, bytes)):
+            raise cls._refuse(value, "numbers", "strings go into BytesList")
+        try:
+            return float(value)
+        except TypeError as e:
+            raise cls._refuse(value, "numbers", "x.ravel() has those of an array") from e
 
     def _bytes(self) -> bytes:
-        return field(1, struct.pack(f"<{len(self.value)}f", *self.value)) if self.value else b""
+        values = self._checked()
+        return field(1, struct.pack(f"<{len(values)}f", *values)) if values else b""
 
     def _merge(self, data: bytes) -> None:
         for number, _, value in _fields(data):
@@ -234,6 +266,8 @@ class Int64List(_List):
 
     Raises
     ------
+    TypeError
+        One is no integer, or they are no list.
     ValueError
         One does not fit int64.
 
@@ -243,15 +277,20 @@ class Int64List(_List):
     Int64List(value=[1, 2])
     """
 
-    @staticmethod
-    def _check(value: Any) -> int:
-        number: int = value.__index__()
+    @classmethod
+    def _check(cls, value: Any) -> int:
+        try:
+            number = operator.index(value)
+        except TypeError as e:
+            hint = "int(x) makes one of a number, x.ravel() has those of an array"
+            raise cls._refuse(value, "integers", hint) from e
         if not -(2**63) <= number < 2**63:
             raise ValueError(f"{number} does not fit int64")
         return number
 
     def _bytes(self) -> bytes:
-        return field(1, b"".join(map(varint, self.value))) if self.value else b""
+        values = self._checked()
+        return field(1, b"".join(map(varint, values))) if values else b""
 
     def _merge(self, data: bytes) -> None:
         for number, wire, value in _fields(data):
@@ -303,19 +342,31 @@ class Feature(_Message):
     ) -> None:
         lists = {"bytes_list": bytes_list, "float_list": float_list, "int64_list": int64_list}
         given: dict[str, Any] = {name: value for name, value in lists.items() if value is not None}
-        self._kind: str | None
-        self._list: Any
         if len(given) > 1:
             raise ValueError(f"a Feature holds one list, not {' and '.join(given)}")
-        self._kind, self._list = next(iter(given.items()), (None, None))
-        if self._kind and not isinstance(self._list, self._KINDS[self._kind][1]):
-            raise TypeError(
-                f"{self._kind} is a {self._KINDS[self._kind][1].__name__}, not "
-                f"{type(self._list).__name__}"
-            )
+        for name, value in given.items():
+            cls = self._KINDS[name][1]
+            if not isinstance(value, cls):
+                raise TypeError(
+                    f"{name} is a {cls.__name__}, not {type(value).__name__}: "
+                    f"{name}=mr.train.{cls.__name__}(value=...)"
+                )
+        self._chosen: str | None = next(iter(given), None)
+        self._lists: dict[str, Any] = given  # also those that were looked at, and may be filled
+
+    @property
+    def _kind(self) -> str | None:
+        """The list that it holds: as with protobuf, one that gets a value takes the others' place."""
+        for name in [name for name, values in self._lists.items() if values.value]:
+            if name != self._chosen:
+                self._lists = {name: self._lists[name]}
+                self._chosen = name
+        return self._chosen
 
     def _get(self, name: str) -> Any:
-        return self._list if self._kind == name else self._KINDS[name][1]()
+        if self._kind != name:
+            self._lists.setdefault(name, self._KINDS[name][1]())
+        return self._lists[name]
 
     @property
     def bytes_list(self) -> BytesList:
@@ -356,18 +407,32 @@ class Feature(_Message):
         return self._kind
 
     def _bytes(self) -> bytes:
-        if self._kind is None:
+        kind = self._kind
+        if kind is None:
             return b""
-        return field(self._KINDS[self._kind][0], self._list.SerializeToString())
+        return field(self._KINDS[kind][0], self._lists[kind].SerializeToString())
 
     def _merge(self, data: bytes) -> None:
         for number, _, value in _fields(data):
             for name, (tag, cls) in self._KINDS.items():
                 if tag == number:
-                    self._kind, self._list = name, cls.FromString(value)
+                    self._chosen, self._lists = name, {name: cls.FromString(value)}
 
     def __repr__(self) -> str:
-        return f"Feature({self._kind}={self._list!r})" if self._kind else "Feature()"
+        kind = self._kind
+        return f"Feature({kind}={self._lists[kind]!r})" if kind else "Feature()"
+
+
+class _ByName(dict[str, _M]):
+    """Messages by name. As with protobuf, one that is not there is made when it is asked for."""
+
+    def __init__(self, cls: type[_M], given: Mapping[str, _M]) -> None:
+        super().__init__(given)
+        self._cls = cls
+
+    def __missing__(self, name: str) -> _M:
+        self[name] = self._cls()
+        return self[name]
 
 
 class Features(_Message):
@@ -390,7 +455,9 @@ class Features(_Message):
     """
 
     def __init__(self, feature: Mapping[str, Feature] | None = None) -> None:
-        self.feature = dict(feature or {})
+        if feature is not None and not isinstance(feature, Mapping):
+            raise TypeError(f"feature is a dict of name -> Feature, not {type(feature).__name__}")
+        self.feature = _ByName(Feature, feature or {})
         for name, value in self.feature.items():
             if not isinstance(value, Feature):
                 raise TypeError(f"feature {name!r} is a {type(value).__name__}, not a Feature")
@@ -420,6 +487,11 @@ class Example(_Message):
     features : Features, optional
         What it holds; an attribute, too.
 
+    Raises
+    ------
+    TypeError
+        `features` is no Features.
+
     Examples
     --------
     >>> label = mr.train.Feature(int64_list=mr.train.Int64List(value=[3]))
@@ -429,6 +501,11 @@ class Example(_Message):
     """
 
     def __init__(self, features: Features | None = None) -> None:
+        if features is not None and not isinstance(features, Features):
+            raise TypeError(
+                f"features is a Features, not {type(features).__name__}: "
+                "features=mr.train.Features(feature=...)"
+            )
         self.features = features if features is not None else Features()
 
     def _bytes(self) -> bytes:
@@ -485,7 +562,7 @@ class FeatureLists(_Message):
     """
 
     def __init__(self, feature_list: Mapping[str, FeatureList] | None = None) -> None:
-        self.feature_list = dict(feature_list or {})
+        self.feature_list = _ByName(FeatureList, feature_list or {})
 
     def _bytes(self) -> bytes:
         out = bytearray()

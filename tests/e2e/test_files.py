@@ -458,6 +458,44 @@ def test_examples_round_trip():
             pass
 
 
+@pytest.mark.parametrize(
+    "make, hint",
+    [
+        (lambda: BytesList(value=b"abc"), r"is a list, not bytes: value=\[x\]"),
+        (lambda: BytesList(value="abc"), "is a list, not str"),
+        (lambda: BytesList(value=["abc"]), "encode it"),
+        (lambda: BytesList(value=[97]), "numbers go into Int64List"),
+        (lambda: BytesList(value=[np.ones(2)]), "tobytes"),
+        (lambda: Int64List(value=3), "is a list, not int"),
+        (lambda: Int64List(value=[1.5]), r"holds integers, not float \(1.5\)"),
+        (lambda: Int64List(value=np.ones([2, 2], np.int64)), "ravel"),
+        (lambda: FloatList(value=["1.5"]), "BytesList"),
+        (lambda: FloatList(value=np.ones([2, 2])), "ravel"),
+        (lambda: Feature(int64_list=[3]), r"mr.train.Int64List\(value=...\)"),
+        (lambda: Features(feature=[1]), "a dict of name"),
+        (lambda: Example(features={"a": 1}), "is a Features, not dict"),
+    ],
+)
+def test_what_examples_do_not_hold_is_refused(make, hint):
+    with pytest.raises(TypeError, match=hint):
+        make()
+
+
+def test_examples_are_filled_by_name():
+    message = Example()
+    message.features.feature["n"].int64_list.value.append(3)
+    message.features.feature["s"].bytes_list.value.extend([b"a", b"b"])
+    assert Example.FromString(message.SerializeToString()) == message
+    assert message.features.feature["n"] == Feature(int64_list=Int64List(value=[3]))
+    feature = Feature(int64_list=Int64List(value=[1]))
+    assert feature.float_list.value == [] and feature.WhichOneof("kind") == "int64_list"
+    feature.float_list.value.append(0.5)  # takes the place of the other list
+    assert feature == Feature(float_list=FloatList(value=[0.5])) and not feature.int64_list.value
+    feature.float_list.value.append("x")
+    with pytest.raises(TypeError, match="holds numbers"):
+        feature.SerializeToString()
+
+
 FEATURES = {
     "id": mr.io.FixedLenFeature([], mr.int64),
     "xy": mr.io.FixedLenFeature([2], mr.float32),
