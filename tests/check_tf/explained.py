@@ -85,6 +85,11 @@ TABLE: list[tuple[str, str]] = [
         r"different shapes in component|Invalid ragged splits|Inferred input_ragged_rank)",
         _RAGGED_ROWS,
     ),
+    (  # its row splits in batches of batches: [0, 2, 4], then [0, 1, 2]
+        r"^pipeline \(differs\).*ragged_batch\(.*batch\(.*batch\(.* => (?!.*refuses).*RaggedTensorSpec', '\w+',"
+        r" \([^)]*\), [3-9]\).* \| \('dataset', .*RaggedTensorSpec', '\w+', \([^)]*\), [3-9]\)",
+        _RAGGED_ROWS,
+    ),
     (  # the same, and what it makes is taken for a ragged tensor: the size of its rows is known
         r"^pipeline \(differs\).*ragged_batch\(.*batch\(.* => (?!.*refuses).*'ragged'.* \| \('dataset',"
         r" .*RaggedTensorSpec', '\w+', \((None|\d+), \d+, .*'ragged'",
