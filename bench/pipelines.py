@@ -6,6 +6,9 @@ Pipelines that people write: images a second, records a second, beside tf.data.
 
 They run in the process that reads them, or, with --service, on one worker that one client reads.
 
+Cases c and h run beside libjpeg-turbo alone, too, if there is a build directory: one thread decodes
+the images whole, as one thread does in the best variant without AUTOTUNE.
+
 Each case has a few variants (where the batch stands, AUTOTUNE or not), the same source text for both
 packages. Rounds are interleaved; of each variant the median counts, of each package the best
 variant. `auto / fixed` is the best variant with AUTOTUNE beside the best without.
@@ -274,7 +277,15 @@ def median_rates(rounds):
     return {v: statistics.median(r[v] for r in rounds) for v in rounds[0]}
 
 
-def report(case, ours, theirs, peer):
+def measure_jpeg(build, directory):
+    """Images that libjpeg-turbo alone decodes a second, on one core."""
+    files = sorted(str(p) for p in pathlib.Path(directory).glob("c-*"))
+    command = [pathlib.Path(build) / "bench" / "jpeg_bench", "8", *files]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(done.stdout)["images_per_s"]
+
+
+def report(case, ours, theirs, peer, bare):
     found = median_rates(ours)
     auto = max((r for v, r in found.items() if "(A)" in v), default=None)
     fixed = max(r for v, r in found.items() if "(A)" not in v)
@@ -285,6 +296,9 @@ def report(case, ours, theirs, peer):
         best = max(median_rates(theirs).values())
         line[f"{peer}/s"] = round(best)
         line[f"ratio to {peer}"] = round(max(found.values()) / best, 2)
+    if bare:
+        line["libjpeg-turbo/s"] = round(statistics.median(bare))
+        line["fixed / libjpeg-turbo"] = round(fixed / line["libjpeg-turbo/s"], 2)
     print(json.dumps(line), flush=True)
 
 
@@ -326,12 +340,14 @@ def main():
             del VARIANTS["f"]
         for case in [args.only] if args.only else VARIANTS:
             package, python = peers[case]
-            ours, theirs = [], []
+            ours, theirs, bare = [], [], []
             for _ in range(args.rounds):
                 ours.append(measure(sys.executable, case, "millrace", directory, args.service))
                 if python:
                     theirs.append(measure(python, case, package, directory, args.service))
-            report(case, ours, theirs, "tf.data" if package == "tensorflow" else package)
+                if case in ("c", "h") and args.build and not args.service:
+                    bare.append(measure_jpeg(args.build, directory))
+            report(case, ours, theirs, "tf.data" if package == "tensorflow" else package, bare)
 
 
 main()
