@@ -79,6 +79,10 @@ TABLE: list[tuple[str, str]] = [
         r"component \d+: expected variant",
         _RAGGED_ROWS,
     ),
+    (
+        rf"^pipeline .*ragged_batch\(.*unbatch\(.*unique\({_RUNS}.* \| refuses .*UniqueDataset only supports",
+        _RAGGED_ROWS,
+    ),
     (r"^pipeline \(died\).*(un|re)batch\(.* =>  \| died", _RAGGED_ROWS),
     (
         rf"^pipeline .*ragged_batch\({_RUNS}.* \| .*RaggedTensorSpec.*refuses .*(Cannot batch tensors with "
