@@ -11,7 +11,7 @@ struct shard_iter {
     uint32_t used;
 };
 
-#define WAITS (UINT64_C(1) << 32) /* in states, beside `skip` */
+#define WAITS (UINT64_C(1) << 63) /* in states, beside `skip` */
 
 static int check_index(int64_t index, int64_t shards, mr_error *err)
 {

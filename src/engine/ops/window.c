@@ -42,7 +42,7 @@ struct window_iter {
     uint64_t waiting; /* so many windows */
 };
 
-#define WAITS (UINT64_C(1) << 32) /* in states, beside `skip` */
+#define WAITS (UINT64_C(1) << 63) /* in states, beside `skip` */
 
 #define WINDOWS_MAX 1024u
 
