@@ -124,6 +124,10 @@ TABLE: list[tuple[str, str]] = [
         "| `Dataset.zip` |",
     ),
     (
+        r"^pipeline \(differs\).*D\.zip\(.* => \('dataset', .*, 0, 'end', \(\)\) \| \('dataset', .*refuses",
+        "| `Dataset.zip` |",
+    ),
+    (
         rf"^pipeline .*choose_from_datasets\(.*concatenate\({_RUNS}.* \| .*MakeIterator"
         r".*Incompatible shapes at component \d+: expected .* but got \[\]",
         "`Dataset.choose_from_datasets`",

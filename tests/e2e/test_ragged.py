@@ -169,6 +169,18 @@ def test_rows_whose_inner_shapes_differ():
     assert lists(ds.ragged_batch(2)) == [[[[1], [1]], [[2, 2], [2, 2]]]]
 
 
+def test_rows_of_no_values_are_counted():
+    x = np.zeros((2, 3, 0), np.int32)
+    assert mr.RaggedTensor.from_tensor(x).to_list() == [[[], [], []], [[], [], []]]
+    rows = mr.Dataset.from_tensor_slices([2, 3]).map(lambda n: mr.zeros([n, 0]))
+    batches = rows.map(lambda x: mr.ensure_shape(x, [None, 0])).ragged_batch(2)
+    assert batches.element_spec == mr.RaggedTensorSpec([None, None, 0], mr.float32, 1)
+    assert lists(batches) == [[[[], []], [[], [], []]]]
+    rows = mr.Dataset.from_tensors(np.array([2, 3, 0])).map(lambda d: mr.zeros(d))
+    rows = rows.map(lambda x: mr.RaggedTensor.from_tensor(mr.ensure_shape(x, [None, None, None])))
+    assert lists(rows) == [[[[], [], []], [[], [], []]]]
+
+
 def test_an_element_that_fails_takes_its_batch_with_it():
     ds = mr.Dataset.range(8).map(lambda i: mr.range(6 // mr.abs(i - 4))).ragged_batch(2)
     it, found = iter(ds), []

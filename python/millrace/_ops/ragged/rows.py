@@ -18,7 +18,7 @@ from ..._graph.symbol import Symbol, current_graph, holds_symbols
 from ..._graph.tensor import apply1, convert_to_tensor
 from ...dtypes import DType
 from ..arrays import concat, expand_dims, gather, reshape, shape as _shape, slice as _slice, where
-from ..constants import cast, range as _range, zeros
+from ..constants import cast, range as _range, sized, zeros
 from ..elementwise import maximum, minimum
 from ..reductions import reduce_all
 from ..selection import cumsum, repeat
@@ -100,12 +100,13 @@ def column_of_zeros(dense: Any) -> Any:
 def uniform(cls: Any, dense: Any, ragged_rank: int, dtype: DType) -> Any:
     sizes = _shape(dense, "int64")
     known = TensorShape(dense.shape).as_list()
-    inner = [-1 if d is None else d for d in known[ragged_rank + 1 :]]
-    if inner.count(-1) > 0:
-        whole = concat([np.array([-1], np.int64), sizes[ragged_rank + 1 :]], 0)
-        result: Any = reshape(dense, whole)
-    elif 0 in inner:
-        raise errors.UnimplementedError("from_tensor of a tensor with an inner axis of size 0")
+    inner = known[ragged_rank + 1 :]
+    if None in inner or 0 in inner:  # -1 would not say how many rows have no values
+        count = sizes[0]
+        for outer in range(1, ragged_rank + 1):
+            count = count * sizes[outer]
+        whole = concat([reshape(count, [1]), sizes[ragged_rank + 1 :]], 0)
+        result: Any = sized(reshape(dense, whole), [None, *inner])
     else:
         result = reshape(dense, [-1, *inner])
     for axis in range(ragged_rank, 0, -1):
