@@ -228,9 +228,11 @@ static void part_of_a_budget_is_charged_to_both(void **state)
     assert_int_equal(mr_memory_new(BUDGET, NULL, &all, &err), MR_OK);
     assert_int_equal(mr_memory_new(4 * BUDGET, all, &part, &err), MR_OK);
     uint64_t none = mr_memory_used(all);
+    uint64_t none_of_part = mr_memory_used(part);
     assert_true(mr_memory_charge(part, MR_MEMORY_WORK, 14000));
     assert_int_equal(mr_memory_used(all), none + 14000);
-    assert_false(mr_memory_charge(part, MR_MEMORY_WORK, 2000)); /* the whole has no more */
+    assert_false(mr_memory_charge(part, MR_MEMORY_WORK, 2000));   /* the whole has no more */
+    assert_int_equal(mr_memory_used(part), none_of_part + 14000); /* and the part took nothing */
     assert_true(mr_memory_is_short(part, MR_MEMORY_WORK, 2000));
     (void)mr_memory_refused(part, MR_MEMORY_WORK, 2000, &err);
     assert_non_null(strstr(err.message, "the memory budget of 16000 bytes"));

@@ -516,6 +516,7 @@ const struct pipeline basic_pipelines[] = {
     {.name = "fixed_length_record", .make = p_fixed_length_record},
     {.name = "saved", .make = p_saved},
     {.name = "snapshot", .make = p_snapshot, .kept = true},
+    {.name = "snapshot of what fails", .make = p_snapshot_fails, .kept = true},
     {.name = "everything", .make = p_everything, .by_value = true},
 };
 const size_t basic_pipelines_count = sizeof basic_pipelines / sizeof basic_pipelines[0];

@@ -32,6 +32,7 @@ mr_dataset *map_of(mr_dataset *ds, mr_function *(*fn)(const mr_dataset *), int64
                    bool ordered);
 mr_dataset *p_saved(void);
 mr_dataset *p_snapshot(void);
+mr_dataset *p_snapshot_fails(void);
 void saved_pipelines_setup(const char *dir);
 void saved_pipelines_teardown(void);
 mr_dataset *p_map_fails(void);

@@ -11,6 +11,7 @@
 
 static char saved_path[128];
 static char snapshot_path[128];
+static char failing_path[128];
 
 /* The chunks of what is saved, as rows: the name of each and what it is known by. */
 static mr_dataset *make_chunks(const mr_saved *saved)
@@ -96,6 +97,28 @@ mr_dataset *p_snapshot(void)
         ATTRS(TEXT_ATTR("path", snapshot_path), TEXT_ATTR("compression", "LZ4")));
 }
 
+/* x -> (100 // (x - 5), x as text) */
+static mr_function *fn_divide_and_text(const mr_dataset *ds)
+{
+    mr_builder *b = begin_for(ds, NULL);
+    uint32_t x = 0;
+    uint32_t less_in[2] = {x, add_int(b, 5)};
+    uint32_t div_in[2] = {add_int(b, 100), add_op(b, "sub", less_in, 2, NULL, 0)};
+    uint32_t out[2] = {add_op(b, "floor_div", div_in, 2, NULL, 0),
+                       add_op(b, "as_string", &x, 1, NULL, 0)};
+
+    return finish(b, out, 2);
+}
+
+/* No pass is kept: all give the error. */
+mr_dataset *p_snapshot_fails(void)
+{
+    mr_dataset *ds = map_of(make_range(0, 20, 1), fn_divide_and_text, 0, true);
+    mr_function *fn = fn_read_chunks();
+
+    return make_with_function("snapshot", ds, fn, ATTRS(TEXT_ATTR("path", failing_path)));
+}
+
 /* In chunks of several records, some compressed. */
 void saved_pipelines_setup(const char *dir)
 {
@@ -113,6 +136,7 @@ void saved_pipelines_setup(const char *dir)
 
     (void)snprintf(saved_path, sizeof saved_path, "%s/saved", dir);
     (void)snprintf(snapshot_path, sizeof snapshot_path, "%s/snapshot", dir);
+    (void)snprintf(failing_path, sizeof failing_path, "%s/failing", dir);
     CHECK_OK(mr_saved_writer_open(saved_path, mr_dataset_spec(ds), NULL, &options, &w, e));
     while (mr_engine_pull(it, (struct mr_want){.rows_max = 3}, -1, &block, &err) == MR_OK) {
         CHECK_OK(mr_saved_writer_write(w, block, e));
@@ -150,4 +174,5 @@ void saved_pipelines_teardown(void)
     if (access(snapshot_path, F_OK) == 0) { /* some pipeline was read that takes it */
         remove_saved(snapshot_path);
     }
+    (void)rmdir(failing_path); /* nothing is in it, if it is there */
 }

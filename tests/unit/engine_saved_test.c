@@ -225,6 +225,30 @@ static void another_chunk_in_its_place(void **state)
     lines_free(&l);
 }
 
+/* A record of another chunk that fits in every way but that it belongs elsewhere. */
+static void a_record_of_another_chunk(void **state)
+{
+    static unsigned char bytes[2][4096];
+    size_t n[2] = {0};
+    char file[2][256];
+
+    save_numbers("", file[0]);
+    int64_t chain = chain_of();
+    save_numbers("", file[1]);
+    for (int i = 0; i < 2; i++) {
+        read_file(file[i], bytes[i], sizeof bytes[i], &n[i]);
+    }
+    assert_int_equal(n[0], n[1]);
+    size_t record = (n[0] - 2 * 64) / 5; /* between the head and the end */
+    memcpy(bytes[0] + 64 + 2 * record, bytes[1] + 64 + 2 * record, record);
+    write_file(file[0], bytes[0], n[0]);
+    struct lines l = read_chunk(file[0], chain);
+    assert_int_equal(l.n, 5);
+    assert_string_equal(l.text[3], "3");
+    assert_non_null(strstr(l.text[4], "does not belong behind those before it"));
+    lines_free(&l);
+}
+
 static void a_damaged_record_is_passed_over(void **state)
 {
     static unsigned char bytes[4096];
@@ -642,6 +666,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(any_bit_of_a_chunk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(any_length_of_a_chunk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_chunk_in_its_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_record_of_another_chunk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_record_is_passed_over, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cut_off_while_it_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(any_bit_of_a_manifest, set_up, tear_down),

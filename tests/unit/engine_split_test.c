@@ -188,6 +188,22 @@ static void repeated_before_the_split(void **state)
     mr_dataset_unref(ds);
 }
 
+/* What is drawn behind a repeat goes by the element and the pass. */
+static void passes_draw_different_numbers(void **state)
+{
+    mr_dataset *ds = make_one("repeat", make_range(0, 20, 1), "count", 3);
+    mr_dataset *drawn = make_with_function("map", ds, fn_draw(ds), NULL, 0);
+    struct lines l = read_shared(drawn, 2, 3, 0);
+
+    assert_int_equal(l.n, 60);
+    lines_sort(&l);
+    for (size_t i = 1; i < l.n; i++) { /* "element;number": those of one element stand together */
+        assert_string_not_equal(l.text[i], l.text[i - 1]);
+    }
+    lines_free(&l);
+    mr_dataset_unref(drawn);
+}
+
 static void shuffled_and_repeated(void **state)
 {
     mr_dataset *ds = make_one(
@@ -573,6 +589,7 @@ int main(void)
         cmocka_unit_test(a_split_of_many_is_a_run),
         cmocka_unit_test(parts_draw_different_numbers),
         cmocka_unit_test(repeated_before_the_split),
+        cmocka_unit_test(passes_draw_different_numbers),
         cmocka_unit_test(shuffled_and_repeated),
         cmocka_unit_test(endless_repeats_survive_empty_passes),
         cmocka_unit_test(zips_stay_aligned),

@@ -265,6 +265,35 @@ static void budgets_name_what_is_too_large(void **state)
     mr_dataset_unref(ds);
 }
 
+/* What operators hold is on the budget as long as they hold it: at the end that is nothing. */
+static void what_was_held_is_let_go(void **state)
+{
+    const struct {
+        const char *op;
+        const char *arg;
+        int64_t value;
+    } cases[] = {{"prefetch", "buffer_size", -1},
+                 {"prefetch", "buffer_size", 3},
+                 {"batch", "batch_size", 7},
+                 {"window", "size", 5}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct read_options options = {.threads = 3};
+        mr_dataset *ds = make_one(cases[i].op, map_affine(make_range(0, 1000, 1), 2), cases[i].arg,
+                                  cases[i].value);
+        mr_engine_iter *it = open_with(ds, &options);
+        struct lines l = {0};
+
+        assert_int_equal(read_on(it, &options, &l), MR_END);
+        if (mr_engine_held_bytes(it) != 0) {
+            fail_msg("%s holds %zu bytes", cases[i].op, mr_engine_held_bytes(it));
+        }
+        lines_free(&l);
+        mr_engine_close(it);
+        mr_dataset_unref(ds);
+    }
+}
+
 /* ---- order ---- */
 
 static struct lines epochs(mr_dataset *ds, int n)
@@ -380,6 +409,47 @@ static void epochs_go_on_behind_a_state(void **state)
     lines_free(&all);
     mr_dataset_unref(ds);
     mr_dataset_unref(again);
+}
+
+#define OUTER 3
+#define INNER 2
+#define SHUFFLED 20
+
+/* x -> dataset of INNER shuffles in one another's place. */
+static mr_function *fn_shuffles(const mr_dataset *ds)
+{
+    mr_builder *b = begin_for(ds, NULL);
+    mr_dataset *middle = make_range(0, INNER, 1);
+    mr_builder *of_middle = begin_for(middle, b);
+    mr_dataset *last = make_one("shuffle", make_range(0, SHUFFLED, 1), "buffer_size", SHUFFLED);
+    mr_function *fn = finish_dataset(of_middle, last);
+
+    return finish_dataset(b, make("flat_map", middle, fn, NULL, 0, b));
+}
+
+/* Datasets that functions make have orders of their own, and so have those that are made for the
+ * elements of these. */
+static void each_dataset_has_its_order(void **state)
+{
+    mr_dataset *ds = make_range(0, OUTER, 1);
+    mr_function *fn = fn_shuffles(ds);
+    struct read_options options = {0};
+
+    ds = make_with_function("flat_map", ds, fn, NULL, 0);
+    struct lines l = read_all(ds, &options);
+    assert_int_equal(l.n, OUTER * INNER * SHUFFLED);
+    for (size_t i = 0; i < OUTER * INNER; i++) {
+        for (size_t k = 0; k < i; k++) {
+            size_t same = 0;
+
+            for (size_t j = 0; j < SHUFFLED; j++) {
+                same += strcmp(l.text[i * SHUFFLED + j], l.text[k * SHUFFLED + j]) == 0;
+            }
+            assert_true(same < SHUFFLED / 2);
+        }
+    }
+    lines_free(&l);
+    mr_dataset_unref(ds);
 }
 
 static void seeds_make_orders(void **state)
@@ -614,6 +684,32 @@ static void who_says_cancelled_is_heard(void **state)
     }
 }
 
+/* An element that fails has had its turn: those behind it come where they would have come. */
+static void an_error_takes_its_turn(void **state)
+{
+    for (int calls = 0; calls <= 2; calls += 2) {
+        struct read_options options = {.threads = 3, .errors_max = 10};
+        mr_dataset *ds = make_range(0, 2, 1);
+        mr_builder *b = begin_for(ds, NULL);
+        mr_dataset *inner = make_range(0, 5, 1);
+        mr_function *divide = fn_divide(inner, 2);
+        mr_function *fn = finish_dataset(b, make_with_function("map", inner, divide, NULL, 0));
+
+        ds = make_with_function("interleave", ds, fn,
+                                ATTRS(INT_ATTR("cycle_length", 2), INT_ATTR("block_length", 1),
+                                      INT_ATTR("num_parallel_calls", calls)));
+        struct lines l = read_all(ds, &options);
+        for (size_t i = 0; i < l.n; i++) {
+            if (l.text[i][0] == '!') {
+                l.text[i][1] = '\0';
+            }
+        }
+        lines_expect_text(&l, "-50 -50 -100 -100 ! ! 100 100 50 50");
+        lines_free(&l);
+        mr_dataset_unref(ds);
+    }
+}
+
 /* ---- reads from elsewhere ---- */
 
 static void iterators_count_repetitions(void **state)
@@ -676,9 +772,11 @@ int main(void)
         cmocka_unit_test(errors_name_operator_and_element),
         cmocka_unit_test(bound_arguments_are_checked),
         cmocka_unit_test(budgets_name_what_is_too_large),
+        cmocka_unit_test(what_was_held_is_let_go),
         cmocka_unit_test(an_epoch_is_a_pass),
         cmocka_unit_test(loops_over_a_dataset_are_epochs),
         cmocka_unit_test(epochs_go_on_behind_a_state),
+        cmocka_unit_test(each_dataset_has_its_order),
         cmocka_unit_test(seeds_make_orders),
         cmocka_unit_test(one_order_needs_no_seed),
         cmocka_unit_test(cancel_ends_waiting),
@@ -686,6 +784,7 @@ int main(void)
         cmocka_unit_test(looking_for_ever_can_be_ended),
         cmocka_unit_test(errors_that_wait_are_few),
         cmocka_unit_test(waiting_for_others_can_be_ended),
+        cmocka_unit_test(an_error_takes_its_turn),
         cmocka_unit_test(who_says_cancelled_is_heard),
 
         cmocka_unit_test(iterators_count_repetitions),

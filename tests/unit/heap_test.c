@@ -134,6 +134,12 @@ static void what_another_thread_gave_back_rests(void **state)
     assert_ptr_equal(rested, p[0]); /* the longest */
     mr_spare_free(rested);
     assert_ptr_equal(mr_spare_malloc(HANDED_BYTES), rested);
+    /* What is taken rests no more: the others are too few again. */
+    void *second = mr_spare_malloc(HANDED_BYTES);
+    void *third = mr_spare_malloc(HANDED_BYTES);
+    assert_ptr_not_equal(third, p[2]);
+    mr_spare_free(third);
+    mr_spare_free(second);
     mr_spare_free(rested);
     mr_spare_free(fresh);
     mr_spare_trim();

@@ -353,6 +353,7 @@ static int next_window(struct window_iter *it, const struct mr_pull *pull, struc
     }
     if (is_over(it)) {
         mr_gather_clear(&it->rows); /* nobody will see them: their splits are finished */
+        (void)mr_env_recharge(it->head.env, &it->charged, 0);
         return MR_END;
     }
     MR_TRY(put_window(it, w, err));
