@@ -153,6 +153,10 @@ def test_cases_of_unicode():
             [[b"Lab", b"abc", b"bcR"], [b"LdR"]],
         ),
         ({"ngram_width": 4, "preserve_short_sequences": True}, [[b"a b c"], [b"d"]]),
+        (  # no ngram is of pads alone
+            {"ngram_width": 2, "pad_values": "P", "padding_width": 5},
+            [[b"P a", b"a b", b"b c", b"c P"], [b"P d", b"d P"]],
+        ),
     ],
 )
 def test_ngrams(arguments, want):

@@ -98,6 +98,30 @@ static void release(struct parsed *p)
     mr_block_unref(p->fallback);
 }
 
+/* A feature that is a list of floats first, and then one of ints: the last one counts. */
+static void put_twice(struct mr_buf *entries, int64_t label)
+{
+    const float floats[2] = {1, 2};
+    struct mr_buf numbers = MR_BUF_INIT;
+    struct mr_buf list = MR_BUF_INIT;
+    struct mr_buf feature = MR_BUF_INIT;
+    struct mr_buf entry = MR_BUF_INIT;
+
+    test_put_field(&list, 1, floats, sizeof floats);
+    test_put_field(&feature, 2, list.data, list.len);
+    mr_buf_clear(&list);
+    test_put_varint(&numbers, (uint64_t)label);
+    test_put_field(&list, 1, numbers.data, numbers.len);
+    test_put_field(&feature, 3, list.data, list.len);
+    test_put_field(&entry, 1, "label", 5);
+    test_put_field(&entry, 2, feature.data, feature.len);
+    test_put_field(entries, 1, entry.data, entry.len);
+    mr_buf_free(&numbers);
+    mr_buf_free(&list);
+    mr_buf_free(&feature);
+    mr_buf_free(&entry);
+}
+
 /* A record with the entries that the letters of @what ask for, in this order. */
 static void put(struct mr_buf *records, const char *what, int64_t label, bool packed)
 {
@@ -115,6 +139,7 @@ static void put(struct mr_buf *records, const char *what, int64_t label, bool pa
         case 'e': /* an entry without a value */
             test_put_field(&entries, 1, "\x0a\x05label", 7);
             break;
+        case 'k': put_twice(&entries, label); break;
         case 'p': test_put_floats(&entries, "pixels", pixels, 2, packed); break;
         case 't': test_put_string(&entries, "tag", "hello"); break;
         default: test_put_string(&entries, "something else", "ignored"); break;
@@ -129,7 +154,7 @@ static void records_of_all_forms(void **state)
     uint64_t ends[4];
     struct parsed p;
 
-    put(&records, "lpt", 7, true);
+    put(&records, "kpt", 7, true);
     ends[0] = records.len;
     put(&records, "xtpl", -3, false);
     ends[1] = records.len;
