@@ -103,7 +103,7 @@ class _Rows:
 
     def of(self, filename: Any, group: Any = None) -> Dataset:
         names = sorted(self.specs, key=str.encode)
-        structure = {name: _structure.LEAF for name in names}
+        structure = {name: _structure.LEAF for name in self.specs}
         attrs = add_bytes(AttrTable(), "filename", filename)
         spec = [[_leaf(self.specs[name]) for name in names], structure]
         attrs.bytes("spec", json.dumps(spec, separators=(",", ":"), ensure_ascii=False))

@@ -194,6 +194,21 @@ def _finished(name: str, feature: Any, found: dict[str, Any], rank: int) -> Any:
     return found[name]
 
 
+def _in_order(features: dict[str, Any]) -> list[str]:
+    """The names in TensorFlow's order: by kind, then sorted."""
+
+    def kind(name: str) -> int:
+        feature = features[name]
+        if isinstance(feature, VarLenFeature):
+            return 0
+        if isinstance(feature, (FixedLenFeature, FixedLenSequenceFeature)):
+            return 1
+        own = isinstance(feature, RaggedFeature) and feature.value_key in (None, name)
+        return 2 if own else 3
+
+    return sorted(features, key=lambda name: (kind(name), name))
+
+
 def _parse(serialized: TensorLike, features: Any, rank: int, what: str) -> dict[str, Any]:
     if not isinstance(features, dict) or not features:
         raise ValueError(f"{what}: features is a dict with at least one entry")
@@ -201,7 +216,7 @@ def _parse(serialized: TensorLike, features: Any, rank: int, what: str) -> dict[
         raise ValueError(f"{what}: serialized has rank {serialized.ndim}, not {rank}")
     wanted = _merge([one for name in features for one in _wanted(name, features[name])])
     found = _read(serialized, wanted, rank)
-    return {name: _finished(name, features[name], found, rank) for name in sorted(features)}
+    return {name: _finished(name, features[name], found, rank) for name in _in_order(features)}
 
 
 def parse_single_example(
@@ -362,7 +377,7 @@ def _parse_sequence(
     if sequence:
         names = {n for name in sequence for n in _list_names(name, sequence[name])}
         found = _steps(records, sorted(names))
-        for name in sorted(sequence):
+        for name in _in_order(sequence):
             lists[name] = _sequence(name, sequence[name], found, rank)
             if isinstance(sequence[name], FixedLenSequenceFeature):
                 lengths[name] = _present(found[name][1])
