@@ -15,7 +15,7 @@ from .._graph.attrs import AttrTable
 from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import apply1, convert_to_tensor
 from ..dtypes import DType, DTypeLike, as_dtype
-from .constants import static_shape
+from .constants import known_sizes, sized, static_shape
 from .docs import drawn
 
 _lock = threading.Lock()
@@ -94,7 +94,8 @@ def _draw(op: str, shape: Any, operands: list[Any], seed: Any, attrs: AttrTable)
         attrs.shape("shape", dims)
     seeds = [] if seed is None else [_pair(seed)]
     name = op if seed is None else "stateless_" + op
-    return apply1(name, inputs + operands + seeds, attrs, same_dtype=False)
+    drawn = apply1(name, inputs + operands + seeds, attrs, same_dtype=False)
+    return drawn if dims is not None else sized(drawn, known_sizes(shape))
 
 
 def numbers(limit: int, seed: int | None, rerandomize: bool) -> Any:
