@@ -101,9 +101,9 @@ class _Rows:
             raise ValueError("no column is chosen")
         self.op, self.specs, self.defaults = op, specs, defaults or {}
 
-    def of(self, filename: Any, group: Any = None) -> Dataset:
+    def _of(self, filename: Any, group: Any = None) -> Dataset:
         names = sorted(self.specs, key=str.encode)
-        structure = {name: _structure.LEAF for name in names}
+        structure = {name: _structure.LEAF for name in self.specs}
         attrs = add_bytes(AttrTable(), "filename", filename)
         spec = [[_leaf(self.specs[name]) for name in names], structure]
         attrs.bytes("spec", json.dumps(spec, separators=(",", ":"), ensure_ascii=False))
@@ -137,10 +137,10 @@ def _table_dataset(
             )
         rows = _Rows(op, _given(element_spec, columns), defaults)
         if isinstance(filenames, Dataset):
-            return filenames.flat_map(rows.of)._named(shown, [filenames])
+            return filenames.flat_map(rows._of)._named(shown, [filenames])
         if filenames.shape.rank == 0:
-            return rows.of(filenames)
-        return Dataset.from_tensor_slices(filenames).flat_map(rows.of)._named(shown)
+            return rows._of(filenames)
+        return Dataset.from_tensor_slices(filenames).flat_map(rows._of)._named(shown)
 
     paths = file_names(filenames)
     if len(paths) == 0 and element_spec is None:
@@ -150,12 +150,12 @@ def _table_dataset(
     specs = files[0].specs(columns) if element_spec is None else _given(element_spec, columns)
     rows = _Rows(op, specs, defaults)
     if not split_files:
-        return Dataset.from_tensor_slices(paths).flat_map(rows.of)._named(shown)
+        return Dataset.from_tensor_slices(paths).flat_map(rows._of)._named(shown)
     every = [(path, i) for path, file in zip(paths, files) for i in range(file.groups)]
     split = np.empty(len(every), object)
     split[:] = [path for path, _ in every]
     groups = np.array([i for _, i in every], np.int64)
-    return Dataset.from_tensor_slices((split, groups)).flat_map(rows.of)._named(shown)
+    return Dataset.from_tensor_slices((split, groups)).flat_map(rows._of)._named(shown)
 
 
 def ParquetDataset(

@@ -247,6 +247,8 @@ class TFRecordWriter:
         >>> with mr.io.TFRecordWriter("text.tfrecord") as writer:
         ...     writer.write("text")
         """
+        if hasattr(record, "SerializeToString"):
+            raise TypeError(f"a record is bytes: write {type(record).__name__}.SerializeToString()")
         record = record.encode() if isinstance(record, str) else bytes(memoryview(record))
         self._call(lib.mr_tfrecord_writer_write, record, len(record))
 

@@ -149,7 +149,7 @@ static int canonical_spec(const mr_spec *spec, uint8_t ret[16], mr_error *err)
             put_u64(b, (uint64_t)leaf->dims[d]);
         }
     }
-    put_string(b, mr_spec_structure(spec));
+    put_string(b, mr_spec_sorted(spec));
     return finish(b, ret, err);
 }
 

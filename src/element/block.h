@@ -150,7 +150,10 @@ int mr_block_encode_buffer(const mr_block *block, uint64_t spec_hash, bool check
 int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_block **ret,
                     size_t *used, mr_error *err);
 
-/* XXH3-64 of the leaf table and the structure; never 0. */
+/* The structure of @spec, lent, with the keys of dicts in the order of their bytes: equal specs have
+ * the same. */
+const char *mr_spec_sorted(const mr_spec *spec);
+/* XXH3-64 of the leaf table and the sorted structure; never 0. */
 uint64_t mr_spec_hash(const mr_spec *spec);
 /* The leaves of @spec in one array that is freed with mr_free(). */
 int mr_spec_copy_leaves(const mr_spec *spec, struct mr_leaf_spec **ret, mr_error *err);
@@ -163,6 +166,10 @@ struct mr_buf;
 void mr_spec_put_json(struct mr_buf *b, const struct mr_leaf_spec *leaves, size_t n,
                       const char *structure);
 int mr_spec_from_json(const void *text, size_t size, mr_spec **ret, mr_error *err);
+/* The structure @outer with those of @inner in the places of its leaves, @n of them, in *@ret, which
+ * is freed with mr_free(). */
+int mr_structure_fill(const char *outer, const char *const *inner, size_t n, char **ret,
+                      mr_error *err);
 /* The spec of elements whose components are datasets, each of one component of @spec (a leaf, or a
  * named tuple that is one value: <millrace/spec.h>), in the same structure. @counts (room for as
  * many numbers as @spec has leaves; or NULL): how many leaves the elements of each dataset have. */

@@ -4,8 +4,6 @@
 #include "base/buf.h"
 #include "element/block.h"
 
-#include <jansson.h>
-
 MR_AUTO_DEFINE(json_t, json_decref)
 
 static bool find(const json_t *node, size_t *before, struct mr_buf *place);
@@ -91,7 +89,7 @@ const char *mr_spec_place(const mr_spec *spec, size_t i, char *out)
     char shown[MR_PLACE_BYTES - sizeof "component "];
 
     if (spec != NULL) {
-        root = json_loads(mr_spec_structure(spec), JSON_DECODE_ANY, NULL);
+        root = json_loads(mr_spec_sorted(spec), JSON_DECODE_ANY, NULL);
     }
     if (root != NULL) {
         size_t before = i;

@@ -3,8 +3,6 @@
 #include "element/block.h"
 #include "element/spec_internal.h"
 
-#include <jansson.h>
-
 #define NAMEDTUPLE "!namedtuple"
 #define DATASET "!dataset"
 #define ONE_VALUE "millrace." /* what names of named tuples that are one value begin with */
@@ -96,9 +94,8 @@ static json_t *wrap_list(struct wrap *w, const json_t *list)
 static json_t *wrap_dict(struct wrap *w, const json_t *dict)
 {
     const json_t *named = json_object_get(dict, NAMEDTUPLE);
-    MR_AUTO(json_decref) json_t *out = json_object();
-    const char *key;
-    json_t *value;
+    MR_AUTO(json_decref) json_t *out = json_copy((json_t *)(uintptr_t)dict); /* in its order */
+    size_t n = 0;
 
     if (named != NULL) {
         MR_AUTO(json_decref) json_t *parts = json_copy((json_t *)(uintptr_t)named);
@@ -107,9 +104,12 @@ static json_t *wrap_dict(struct wrap *w, const json_t *dict)
 
         return made ? MR_TAKE(out) : NULL;
     }
-    json_object_foreach((json_t *)(uintptr_t)dict, key, value)
-    {
-        if (json_object_set_new(out, key, wrap(w, value)) != 0) {
+    MR_AUTO(mr_free) const char **keys = mr_structure_keys(dict, &n);
+    if (keys == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (json_object_set_new(out, keys[i], wrap(w, json_object_get(dict, keys[i]))) != 0) {
             return NULL;
         }
     }

@@ -12,6 +12,7 @@ struct mr_spec {
     uint64_t hash;
     size_t n;
     char *structure;
+    char *sorted; /* the same with sorted keys: specs that differ in their order are equal */
     struct mr_leaf_spec leaves[];
 };
 
@@ -73,7 +74,7 @@ static int copy_leaf(struct mr_leaf_spec *to, const struct mr_leaf_spec *from, s
 static uint64_t hash_of(const mr_spec *spec)
 {
     uint64_t parts[2] = {mr_hash64(spec->leaves, spec->n * sizeof spec->leaves[0]),
-                         mr_hash64(spec->structure, strlen(spec->structure))};
+                         mr_hash64(spec->sorted, strlen(spec->sorted))};
     uint64_t hash = mr_hash64(parts, sizeof parts);
 
     return hash == 0 ? 1 : hash;
@@ -94,7 +95,8 @@ int mr_spec_new_nested(const struct mr_leaf_spec *leaves, size_t n, const char *
     for (size_t i = 0; i < n; i++) {
         MR_TRY(copy_leaf(&spec->leaves[i], &leaves[i], i, err));
     }
-    MR_TRY(mr_structure_canonical(structure, spec->leaves, n, nesting, &spec->structure, err));
+    MR_TRY(mr_structure_check(structure, spec->leaves, n, nesting, &spec->structure, &spec->sorted,
+                              err));
     spec->hash = hash_of(spec);
     *ret = MR_TAKE(spec);
     return MR_OK;
@@ -124,6 +126,7 @@ void mr_spec_unref(mr_spec *spec)
     MR_ASSERT(before > 0);
     if (before == 1) {
         mr_free(spec->structure);
+        mr_free(spec->sorted);
         mr_free(spec);
     }
 }
@@ -144,11 +147,16 @@ const char *mr_spec_structure(const mr_spec *spec)
     return spec->structure;
 }
 
+const char *mr_spec_sorted(const mr_spec *spec)
+{
+    return spec->sorted;
+}
+
 bool mr_spec_equal(const mr_spec *a, const mr_spec *b)
 {
     return a == b || (a->hash == b->hash && a->n == b->n &&
                       memcmp(a->leaves, b->leaves, a->n * sizeof a->leaves[0]) == 0 &&
-                      strcmp(a->structure, b->structure) == 0);
+                      strcmp(a->sorted, b->sorted) == 0);
 }
 
 uint64_t mr_spec_hash(const mr_spec *spec)

@@ -4,8 +4,6 @@
 #include "base/limits.h"
 #include "element/block.h"
 
-#include <jansson.h>
-
 #define NAMEDTUPLE MR_STRUCTURE_NAMEDTUPLE
 #define DATASET MR_STRUCTURE_DATASET
 
@@ -148,9 +146,7 @@ static int walk_dataset(struct walk *w, const json_t *args, mr_error *err)
 
 static int walk_dict(struct walk *w, const json_t *dict, int depth, mr_error *err)
 {
-    const char *last = NULL;
-    const char *key;
-    json_t *value;
+    size_t n = 0;
 
     if (json_object_size(dict) == 1 && json_object_get(dict, NAMEDTUPLE) != NULL) {
         return walk_namedtuple(w, json_object_get(dict, NAMEDTUPLE), depth, err);
@@ -158,19 +154,14 @@ static int walk_dict(struct walk *w, const json_t *dict, int depth, mr_error *er
     if (json_object_size(dict) == 1 && json_object_get(dict, DATASET) != NULL) {
         return walk_dataset(w, json_object_get(dict, DATASET), err);
     }
-    json_object_foreach((json_t *)(uintptr_t)dict, key, value)
-    {
-        if (key[0] == '!') {
+    MR_AUTO(mr_free) const char **keys = mr_structure_keys(dict, &n);
+    MR_CHECK_ALLOC(keys, err);
+    for (size_t i = 0; i < n; i++) {
+        if (keys[i][0] == '!') {
             return mr_error_set(err, MR_EINVAL, "key '%s': keys that begin with ! are reserved",
-                                key);
+                                keys[i]);
         }
-        /* Sorting them here would give the leaves to other keys than the caller meant. */
-        if (last != NULL && strcmp(last, key) > 0) {
-            return mr_error_set(err, MR_EINVAL, "keys are not sorted: '%s' comes after '%s'", key,
-                                last);
-        }
-        last = key;
-        MR_TRY_WRAP(walk(w, value, depth, err), err, ".%s", key);
+        MR_TRY_WRAP(walk(w, json_object_get(dict, keys[i]), depth, err), err, ".%s", keys[i]);
     }
     return MR_OK;
 }
@@ -213,15 +204,11 @@ static int default_structure(size_t leaves, char **ret, mr_error *err)
     return *ret == NULL ? mr_error_nomem(err) : MR_OK;
 }
 
-int mr_structure_canonical(const char *structure, struct mr_leaf_spec *leaves, size_t n,
-                           int nesting, char **ret, mr_error *err)
+/* @structure, which has @w's leaves. The caller owns *@ret. */
+static int checked(struct walk *w, const char *structure, json_t **ret, mr_error *err)
 {
-    struct walk w = {.leaves = leaves, .n = n, .nesting = nesting};
     json_error_t why;
 
-    if (structure == NULL) {
-        return default_structure(n, ret, err);
-    }
     if (strnlen(structure, MR_STRUCTURE_BYTES_MAX + 1) > MR_STRUCTURE_BYTES_MAX) {
         return mr_error_set(err, MR_EINVAL, "structure is longer than %u bytes",
                             MR_STRUCTURE_BYTES_MAX);
@@ -231,15 +218,46 @@ int mr_structure_canonical(const char *structure, struct mr_leaf_spec *leaves, s
     if (root == NULL) {
         return mr_error_set(err, MR_EINVAL, "structure: column %d: %s", why.column, why.text);
     }
-    MR_TRY_WRAP(walk(&w, root, 0, err), err, "structure");
+    MR_TRY_WRAP(walk(w, root, 0, err), err, "structure");
+    *ret = MR_TAKE(root);
+    return MR_OK;
+}
+
+static int put_text(const json_t *root, size_t flags, char **ret, mr_error *err)
+{
+    MR_AUTO(free) char *text = json_dumps(root, TEXT | flags);
+
+    *ret = text != NULL ? mr_strdup(text) : NULL;
+    return *ret != NULL ? MR_OK : mr_error_nomem(err);
+}
+
+int mr_structure_count(const char *structure, size_t *ret, mr_error *err)
+{
+    struct walk w = {.n = 0};
+    MR_AUTO(json_decref) json_t *root = NULL;
+
+    MR_TRY(checked(&w, structure, &root, err));
+    *ret = w.met;
+    return MR_OK;
+}
+
+int mr_structure_check(const char *structure, struct mr_leaf_spec *leaves, size_t n, int nesting,
+                       char **shown, char **sorted, mr_error *err)
+{
+    struct walk w = {.leaves = leaves, .n = n, .nesting = nesting};
+    MR_AUTO(json_decref) json_t *root = NULL;
+
+    if (structure == NULL) {
+        MR_TRY(default_structure(n, shown, err));
+        *sorted = mr_strdup(*shown);
+        return *sorted != NULL ? MR_OK : mr_error_nomem(err);
+    }
+    MR_TRY(checked(&w, structure, &root, err));
     if (w.met != n) {
         return mr_error_set(err, MR_EINVAL, "structure has %zu leaves, not %zu", w.met, n);
     }
-    MR_AUTO(free) char *text = json_dumps(root, TEXT);
-    MR_CHECK_ALLOC(text, err);
-    *ret = mr_strdup(text);
-    MR_CHECK_ALLOC(*ret, err);
-    return MR_OK;
+    MR_TRY(put_text(root, 0, shown, err));
+    return put_text(root, JSON_SORT_KEYS, sorted, err);
 }
 
 /* ---- specs as JSON ---- */

@@ -191,8 +191,9 @@ static int unpack_some(struct mr_record_file *f, unsigned char *to, size_t n, si
     if (f->damaged) {
         return mr_record_file_damaged(
             f, f->offset,
-            f->wide ? "a window of more than 8 MiB (zstd --long, or a level above 19)"
-                    : "the compressed data is damaged",
+            f->wide          ? "a window of more than 8 MiB (zstd --long, or a level above 19)"
+            : f->offset == 0 ? "the compressed data is damaged, or of another compression_type"
+                             : "the compressed data is damaged",
             err);
     }
     if (f->at == f->end && !f->zstd.pending && !f->full) {

@@ -42,6 +42,25 @@ static int read_data(struct mr_record_file *f, uint64_t begin, uint64_t length, 
     return MR_OK;
 }
 
+/* What is wrong with a length that does not fit its checksum, as well as @header tells. */
+static const char *why_no_length(const struct mr_record_file *f, uint64_t begin,
+                                 const unsigned char *header)
+{
+    static const unsigned char gzip[] = {0x1f, 0x8b, 8};
+    static const unsigned char zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
+
+    if (begin == 0 && f->compression == MR_FILE_PLAIN) {
+        if (memcmp(header, gzip, sizeof gzip) == 0) {
+            return "the file is compressed: compression_type=\"GZIP\"";
+        }
+        if (memcmp(header, zstd, sizeof zstd) == 0) {
+            return "the file is compressed: compression_type=\"ZSTD\"";
+        }
+    }
+    return begin == 0 ? "its length is damaged, or it is no TFRecord file"
+                      : "its length is damaged; the rest of the file cannot be read";
+}
+
 static int read_header(struct mr_record_file *f, size_t record_bytes_max, uint64_t *length,
                        mr_error *err)
 {
@@ -57,8 +76,7 @@ static int read_header(struct mr_record_file *f, size_t record_bytes_max, uint64
         return mr_record_file_damaged(f, begin, "the file ends in the middle of its length", err);
     }
     if (mr_crc32c_masked(header, 8) != load_u32(header + 8)) {
-        return mr_record_file_damaged(
-            f, begin, "its length is damaged; the rest of the file cannot be read", err);
+        return mr_record_file_damaged(f, begin, why_no_length(f, begin, header), err);
     }
     *length = load_u64(header);
     if (*length > record_bytes_max) {

@@ -408,6 +408,33 @@ def test_corrupt_records_name_file_record_and_offset(tmp_path, where):
     assert str(start) in str(caught.value) or str(start + at) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "written, read, hint",
+    [
+        ("GZIP", None, 'the file is compressed: compression_type="GZIP"'),
+        ("ZSTD", None, 'the file is compressed: compression_type="ZSTD"'),
+        (None, "GZIP", "or of another compression_type"),
+        ("GZIP", "ZLIB", "or of another compression_type"),
+    ],
+)
+def test_another_compression_is_told(tmp_path, written, read, hint):
+    path = write(tmp_path / "a.tfrecord", records(3), written)
+    with pytest.raises(mr.errors.DataLossError, match=hint):
+        list(mr.TFRecordDataset(path, compression_type=read))
+
+
+def test_text_is_no_tfrecord_file(tmp_path):
+    (tmp_path / "a.csv").write_text("id,name\n1,a\n")
+    with pytest.raises(mr.errors.DataLossError, match="or it is no TFRecord file"):
+        list(mr.TFRecordDataset(tmp_path / "a.csv"))
+
+
+def test_a_record_is_bytes(tmp_path):
+    with mr.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        with pytest.raises(TypeError, match=r"write Example.SerializeToString\(\)"):
+            writer.write(example(1))
+
+
 def test_a_truncated_file_is_data_loss(tmp_path):
     path = write(tmp_path / "cut.tfrecord", records(3))
     raw = open(path, "rb").read()
@@ -557,6 +584,8 @@ def test_features_that_cannot_be_are_refused_at_once():
     )  # noqa: E731
     with pytest.raises(ValueError, match="int64, float32 and string"):
         parse({"a": mr.io.FixedLenFeature([], mr.int32)})
+    with pytest.raises(ValueError, match="RaggedFeature, VarLenFeature or FixedLenSequenceFeature"):
+        parse({"a": mr.io.FixedLenFeature([None], mr.int64)})
     with pytest.raises(TypeError):
         parse({"a": mr.TensorSpec([], mr.int64)})
     with pytest.raises(ValueError):
@@ -566,6 +595,18 @@ def test_features_that_cannot_be_are_refused_at_once():
     with pytest.raises(ValueError, match="at least 1"):
         uniform = mr.io.RaggedFeature.UniformRowLength(0)
         parse({"a": mr.io.RaggedFeature(mr.int64, partitions=[uniform])})
+
+
+def test_one_record_or_a_batch():
+    one = Dataset.from_tensors(example(1).SerializeToString())
+    features = {"id": mr.io.FixedLenFeature([], mr.int64), "xy": mr.io.RaggedFeature(mr.float32)}
+    for parse in (mr.io.parse_example, mr.io.parse_single_example):
+        parsed = next(iter(one.map(lambda s: parse(s, features))))
+        assert parsed["id"] == 1 and parsed["xy"].tolist() == [0.5, -1.0]
+    with pytest.raises(ValueError, match="a scalar, not of shape .*parse_example and .* a batch"):
+        one.batch(2).map(lambda s: mr.io.parse_single_example(s, features))
+    with pytest.raises(ValueError, match="a vector, as batch makes it, not of shape"):
+        one.map(lambda s: mr.io.parse_sequence_example(s, features))
 
 
 def test_partitions_that_do_not_fit_the_values():

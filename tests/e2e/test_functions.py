@@ -460,3 +460,27 @@ def test_a_mask_is_as_long_as_it_is_to_be(maxlen):
     ds = mr.Dataset.from_tensors(np.int64(maxlen))
     with pytest.raises((mr.errors.ResourceExhaustedError, mr.errors.InvalidArgumentError)):
         list(ds.map(lambda n: mr.sequence_mask(np.array([1, 3], np.int32), n)))
+
+
+@pytest.mark.parametrize(
+    "make, dims",
+    [
+        (lambda n: mr.zeros([n, 2]), [None, 2]),
+        (lambda n: mr.fill((n, 2), "a"), [None, 2]),
+        (lambda n: mr.reshape(mr.range(n * 2), [n, 2]), [None, 2]),
+        (lambda n: mr.reshape(mr.range(n * 2), [1, n, -1]), [1, None, None]),
+        (lambda n: mr.broadcast_to(mr.zeros([2]), [n, 2]), [None, 2]),
+        (lambda n: mr.random.uniform([n, 2]), [None, 2]),
+        (lambda n: mr.random.stateless_normal([n, 2], (1, 2)), [None, 2]),
+        (lambda n: mr.slice(mr.zeros([9, 9, 3]), [n, n, 0], [2, n, -1]), [2, None, None]),
+        (lambda n: mr.image.random_crop(mr.zeros([9, 9, 3]), [n, 2, 3]), [None, 2, 3]),
+        (lambda n: mr.image.resize(mr.zeros([9, 9, 3]), [mr.cast(n, mr.int32), 5]), [None, 5, 3]),
+        (lambda n: mr.zeros([n, n]), [None, None]),
+    ],
+)
+def test_what_is_known_of_a_list_of_sizes_stays_known(make, dims):
+    """Among sizes that are tensors, as in TensorFlow."""
+    ds = mr.Dataset.range(3, 5).map(make)
+    assert ds.element_spec.shape.as_list() == dims
+    for n, x in zip((3, 4), ds):
+        assert all(known in (None, size) for known, size in zip(dims, x.shape)) and n in x.shape

@@ -367,11 +367,60 @@ def test_two_tensors_are_one_structure():
         ((i for i in range(3)), "a list of it"),
         ([{"a": 1}, {"a": 2}], "from_list"),
         ([[1, 2], [3]], "mr.ragged.constant"),
+        ([["a"], ["b", "c"]], "mr.ragged.constant"),
+        ([1, "a"], "one dtype.*from_list"),
+        (["a", 1], "one dtype.*from_list"),
+        ([("a", 1), ("b", 2)], "one dtype.*from_list"),
+        ({"a": [1]}.values(), "a list of it"),
     ],
 )
 def test_values_that_are_no_tensors_say_what_to_use(values, hint):
     with pytest.raises((TypeError, ValueError), match=f"from_tensor_slices: .*{hint}"):
         mr.Dataset.from_tensor_slices(values)
+
+
+@pytest.mark.parametrize("dtype", [object, "U", "S"])
+def test_a_list_of_arrays_of_strings_is_one_tensor(dtype):
+    columns = [np.array([b"a", b"b"]).astype(dtype), np.array([b"c", b"d"]).astype(dtype)]
+    assert [x.tolist() for x in mr.Dataset.from_tensor_slices(columns)] == [
+        [b"a", b"b"],
+        [b"c", b"d"],
+    ]
+    assert mr.constant(columns).tolist() == [[b"a", b"b"], [b"c", b"d"]]
+
+
+def test_a_list_of_tensors_is_named_as_what_it_is():
+    parts = mr.Dataset.range(1, 3).map(lambda x: (x, [mr.range(x), mr.range(x + 1)]))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="a list, which is one tensor .*shape"):
+        list(parts)
+
+
+def test_set_shape_is_ensure_shape():
+    def pair(x):
+        x.set_shape([2])
+        x.set_shape(None)
+        return x
+
+    ds = mr.Dataset.range(3).batch(2)
+    assert ds.map(pair).element_spec == mr.TensorSpec([2], mr.int64)
+    assert [x.tolist() for x in ds.map(pair).ignore_errors()] == [[0, 1]]
+    with pytest.raises(mr.errors.InvalidArgumentError, match=r"set_shape .*is \[1\], \[2\] is"):
+        list(ds.map(pair))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="wanted"):
+        ds.map(lambda x: x.set_shape([2, 2]))
+    with pytest.raises(ValueError, match="a function around this one: use"):
+        ds.map(lambda x: mr.cond(mr.size(x) > 1, lambda: pair(x), lambda: x))
+
+
+@pytest.mark.parametrize("seed", [42, (1, 2, 3)])
+def test_the_seed_of_a_stateless_function_is_two_numbers(seed):
+    with pytest.raises(ValueError, match="two integers, as .*fold_in"):
+        mr.Dataset.range(2).map(lambda x: mr.random.stateless_uniform([2], seed))
+
+
+def test_columns_of_csv_are_a_list():
+    with pytest.raises(TypeError, match="is a list, one a column, not 'id'"):
+        mr.io.decode_csv("1,2", "id")
 
 
 def test_what_a_dataset_is_made_of():

@@ -109,6 +109,7 @@ def test_null_without_a_default_is_an_error_in_its_place():
     got = read_past_errors(Parquet(TABLES / "example.parquet", ["id", "name"]))
     assert [g if isinstance(g, str) else int(g["id"]) for g in got][:1] == [0]
     assert "row group 0, row 1, column 'name': it is null" in got[1]
+    assert got[1].startswith("ParquetDataset (step 1, ")
     assert [int(g["id"]) for g in got[2:]] == [2, 3, 4, 5]
     ds = Parquet(TABLES / "example.parquet", ["id", "name"]).ignore_errors()
     assert [int(r["id"]) for r in ds] == [0, 2, 3, 4, 5]

@@ -407,6 +407,40 @@ static void datasets_stand_for_components(void **state)
     mr_spec_unref(elements);
 }
 
+static void dicts_keep_the_order_of_their_keys(void **state)
+{
+    static const char *const inner[] = {"[\"*\",\"*\"]", "{\"y\":\"*\",\"x\":\"*\"}"};
+    struct mr_leaf_spec leaves[2] = {{.dtype = MR_INT64}, {.dtype = MR_STRING}};
+    mr_spec *a = NULL;
+    mr_spec *b = NULL;
+    char *filled = NULL;
+    mr_error err = {0};
+
+    (void)state;
+    assert_int_equal(mr_spec_new(leaves, 2, "{\"b\":\"*\",\"a\":[\"*\"]}", &a, &err), MR_OK);
+    assert_int_equal(mr_spec_new(leaves, 2, "{\"a\":[\"*\"],\"b\":\"*\"}", &b, &err), MR_OK);
+    assert_string_equal(mr_spec_structure(a), "{\"b\":\"*\",\"a\":[\"*\"]}");
+    assert_string_equal(mr_spec_sorted(a), mr_spec_structure(b));
+    assert_true(mr_spec_equal(a, b));
+    assert_true(mr_spec_hash(a) == mr_spec_hash(b));
+    assert_string_equal(MR_PLACE(a, 0), "component ['a'][0]");
+    assert_string_equal(MR_PLACE(a, 1), "component ['b']");
+    mr_spec_unref(b);
+
+    assert_int_equal(mr_spec_of_datasets(a, &b, NULL, &err), MR_OK);
+    assert_string_equal(mr_spec_structure(b), "{\"b\":{\"!dataset\":[[[\"string\"]],\"*\"]},"
+                                              "\"a\":[{\"!dataset\":[[[\"int64\"]],\"*\"]}]}");
+    mr_spec_unref(b);
+    mr_spec_unref(a);
+
+    assert_int_equal(mr_structure_fill("{\"b\":\"*\",\"a\":[\"*\"]}", inner, 2, &filled, &err),
+                     MR_OK);
+    assert_string_equal(filled, "{\"b\":{\"y\":\"*\",\"x\":\"*\"},\"a\":[[\"*\",\"*\"]]}");
+    mr_free(filled);
+    assert_int_equal(mr_structure_fill("[\"*\"]", inner, 2, &filled, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "1 places for 2 inputs"));
+}
+
 static void bad_specs_are_refused(void **state)
 {
     static const char *const bad[] = {
@@ -414,7 +448,6 @@ static void bad_specs_are_refused(void **state)
         "*",
         "[\"*\"",
         "[\"*\",\"*\",\"*\"]",
-        "{\"b\":\"*\",\"a\":\"*\"}",
         "[1,2]",
         "[\"x\",\"*\"]",
         "{\"!x\":[\"*\",\"*\"]}",
@@ -554,6 +587,7 @@ int main(void)
         cmocka_unit_test(components_have_names),
         cmocka_unit_test(a_long_name_of_a_component_is_cut),
         cmocka_unit_test(datasets_stand_for_components),
+        cmocka_unit_test(dicts_keep_the_order_of_their_keys),
         cmocka_unit_test(bad_specs_are_refused),
         cmocka_unit_test(specs_survive_protobuf),
         cmocka_unit_test(no_memory_is_an_error),

@@ -18,7 +18,7 @@ import marshal
 import os
 import pathlib
 import reprlib
-from typing import Any, Iterable, Iterator, Sequence, TypeAlias
+from typing import Any, Collection, Iterable, Iterator, Mapping, Sequence, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -199,6 +199,16 @@ def _is_missing(value: Any) -> bool:
     return value is None or is_nan or type(value).__name__ in _MISSING
 
 
+_ROWS_DIFFER = (
+    "a list stands for one tensor, and this one has no shape, as its rows differ: "
+    "mr.ragged.constant takes lists of several lengths"
+)
+_ONE_DTYPE = (
+    "a list is one tensor, which has one dtype: give a tuple or a dict of columns; "
+    "mr.experimental.from_list makes a dataset of a list of rows"
+)
+
+
 def _what_to_give(value: Any) -> str:
     """In the place of one of the values that are neither numbers nor strings."""
     if _is_missing(value):
@@ -211,6 +221,8 @@ def _what_to_give(value: Any) -> str:
             "tensors have no dates and times: give numbers, x.astype('int64'), or text, "
             "x.astype(str)"
         )
+    if isinstance(value, (bool, int, float, np.generic)):
+        return _ONE_DTYPE
     return "give numbers, x.astype('float64') or the like, or text, x.astype(str)"
 
 
@@ -224,6 +236,8 @@ def _strings_of(values: list[Any]) -> list[bytes]:
     if kinds <= _PATHS:
         return list(map(os.fsencode, values))
     wrong = [i for i, v in enumerate(values) if not isinstance(v, (bytes, str, os.PathLike))]
+    if any(isinstance(values[i], (list, tuple, np.ndarray)) for i in wrong):
+        raise ValueError(_ROWS_DIFFER + f" ({short(values)})")
     for i in sorted(wrong, key=lambda i: not _is_missing(values[i]))[:1]:
         raise TypeError(
             f"value {i} is {short(values[i])}, which is no string: {_what_to_give(values[i])}"
@@ -285,6 +299,8 @@ def _holds_strings(value: Any) -> bool:
         if not value:
             return False
         value = value[0]
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OSU":
+        return value.size > 0 and isinstance(value.flat[0], (bytes, str, os.PathLike))
     return isinstance(value, (bytes, str, os.PathLike))
 
 
@@ -296,7 +312,7 @@ def _holds_arrays(value: Any) -> bool:
 
 def _way(value: Any) -> str:
     """What to do with what is no tensor, where one may know."""
-    if isinstance(value, Iterator):
+    if isinstance(value, (Iterator, Collection)) and not isinstance(value, (list, tuple, Mapping)):
         return ": make a list of it first"
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return ": mr.experimental.from_list makes a dataset of a list of dicts"
@@ -311,10 +327,9 @@ def _from_literal(value: Any) -> Array:
         try:
             array = np.array(value)
         except ValueError:  # ragged nesting
-            raise ValueError(
-                "a list stands for one tensor, and this one has no shape, as its rows differ: "
-                f"mr.ragged.constant takes lists of several lengths ({short(value)})"
-            ) from None
+            raise ValueError(_ROWS_DIFFER + f" ({short(value)})") from None
+        if array.dtype.kind in "SU" and array.size and not _holds_arrays(value):
+            raise TypeError(f"a list of numbers holds strings ({short(value)}): {_ONE_DTYPE}")
     if array.dtype.kind == "O" and not _holds_strings(value):
         for one in array.reshape(-1):
             if _is_missing(one) and not isinstance(one, float):

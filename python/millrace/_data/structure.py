@@ -2,7 +2,8 @@
 
 In memory a structure is what its JSON parses to: "*" (a leaf), a list (a tuple), a dict (a dict, or
 a named tuple or a leaf that is a dataset under the reserved keys). A Python list is a leaf, because
-it stands for a tensor; so do NumPy arrays and scalars.
+it stands for a tensor; so do NumPy arrays and scalars. A dict keeps the order of its keys; its leaves
+are in the order of the sorted keys, so dicts that differ in their order have the same leaves.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import collections
 import collections.abc
 import dataclasses
 import json
-from typing import Any, Callable, Iterable, Iterator, Sequence, TypeAlias, TypeGuard
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeAlias, TypeGuard
 
 Structure: TypeAlias = Any  # what a structure's JSON parses to
 LEAF = "*"
@@ -66,9 +67,15 @@ def outline(structure: Structure) -> tuple[Structure, list[Structure]]:
         if _NAMED in node:
             name, fields, children = node[_NAMED]
             return {_NAMED: [name, fields, [walk(child) for child in children]]}
-        return {key: walk(child) for key, child in node.items()}
+        return _each(node, lambda key: walk(node[key]))
 
     return walk(structure), nodes
+
+
+def _each(node: Mapping[str, Any], of: Callable[[str], Any]) -> dict[str, Any]:
+    """@of for each key in the order of the leaves, in a dict in the order of @node."""
+    made = {key: of(key) for key in sorted(node)}
+    return {key: made[key] for key in node}
 
 
 def components(node: Structure) -> list[Structure]:
@@ -91,7 +98,8 @@ def leaf_nodes(structure: Structure) -> list[Structure]:
     if _is_leaf(structure):
         return [structure]
     if isinstance(structure, dict):
-        structure = structure[_NAMED][2] if _NAMED in structure else structure.values()
+        named = structure.get(_NAMED)
+        structure = named[2] if named else [structure[key] for key in sorted(structure)]
     return [leaf for child in structure for leaf in leaf_nodes(child)]
 
 
@@ -109,8 +117,8 @@ def places(structure: Structure) -> list[str]:
             for field, child in zip(*node[_NAMED][1:]):
                 walk(child, f"{place}.{field}")
         else:
-            for key, child in node.items():
-                walk(child, f"{place}[{key!r}]")
+            for key in sorted(node):
+                walk(node[key], f"{place}[{key!r}]")
 
     walk(structure, "")
     return found
@@ -181,7 +189,7 @@ def flatten(
                     )
                 if key.startswith("!"):
                     raise ValueError(f"key {key!r}: names that begin with '!' are reserved")
-            return {key: walk(node[key], f"{place}[{key!r}]") for key in sorted(node)}
+            return _each(node, lambda key: walk(node[key], f"{place}[{key!r}]"))
         if is_namedtuple(node):
             fields = list(node._fields)
             _remember(type(node), fields)
@@ -215,7 +223,7 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
         if _NAMED in node:
             name, fields, children = node[_NAMED]
             return named_class(name, fields)(*[build(child) for child in children])
-        return {key: build(child) for key, child in node.items()}
+        return _each(node, lambda key: build(node[key]))
 
     return build(structure)
 
@@ -254,8 +262,8 @@ def row_builder(structure: Structure) -> Callable[..., Iterator[Any]]:
             name, fields, children = node[_NAMED]
             parts = ",".join(expression(child) for child in children)
             return bind(named_class(name, fields)) + "(" + parts + ")"
-        parts = ",".join(bind(key) + ":" + expression(child) for key, child in node.items())
-        return "{" + parts + "}"
+        made = _each(node, lambda key: expression(node[key]))
+        return "{" + ",".join(bind(key) + ":" + code for key, code in made.items()) + "}"
 
     body = expression(structure)
     if not variables:

@@ -44,7 +44,7 @@ def _match(structure: Structure, value: Any, what: str, defaults: bool = False) 
         and isinstance(value, dict)
         and sorted(value) == sorted(structure)
     ):
-        pairs = [(child, value[key]) for key, child in structure.items()]
+        pairs = [(structure[key], value[key]) for key in sorted(structure)]
     else:
         raise ValueError(
             f"{what} must have the structure of the elements, "

@@ -94,6 +94,9 @@ def reduction(
     def both(old: Any, element: Any) -> tuple[Any, Any]:
         state = call(reduce_func, (old, element), "reduce")
         state = tuple(state) if isinstance(state, list) else state
+        leaves, given = _structure.flatten(state)
+        if given == structure:  # also if dicts have their keys in another order
+            state = _structure.unflatten(structure, leaves)
         return state, state
 
     _check_outside()

@@ -24,7 +24,7 @@ from .._capi.ffi import byref, check, lib
 from .._data import structure as _structure
 from .._data.block import Array, new_block
 from .._data.structure import is_composite
-from .._data.spec import TensorShape, TensorSpec, from_leaf, new_spec
+from .._data.spec import ShapeLike, TensorShape, TensorSpec, from_leaf, new_spec
 from ..dtypes import DType, DTypeLike, as_dtype
 from ..errors import UnimplementedError
 from . import slicing as _slicing
@@ -102,9 +102,10 @@ class Graph:
 
     def _stack(self, values: Sequence[Any], like: DType | None) -> Tensor:
         hint = like or common_dtype(values)
-        return self.add(
-            "stack", [self.convert(v, hint) for v in values], AttrTable().int("axis", 0)
-        )[0]
+        parts = [self.convert(v, hint) for v in values]
+        location, called = caller()
+        self._locate((location, called or b"a list, which is one tensor"))
+        return self._add("stack", parts, AttrTable().int("axis", 0))[0]
 
     def add(
         self,
@@ -518,12 +519,40 @@ class Tensor(ArrayMethods):
         """
         return self.shape
 
-    def set_shape(self, shape: Any) -> NoReturn:
-        """Not supported: use ``x = mr.ensure_shape(x, shape)``."""
-        raise UnimplementedError(
-            "Tensor.set_shape is not supported: a tensor does not change: "
-            "use x = mr.ensure_shape(x, shape)"
-        )
+    def set_shape(self, shape: ShapeLike) -> None:
+        """Make the shape known better than before, as ``x = mr.ensure_shape(x, shape)``.
+
+        Parameters
+        ----------
+        shape : TensorShape or what makes one
+            What the shape must be; None is a size that may be anything.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The shape is another one: at once where that is known, else with the element.
+        ValueError
+            The tensor is one of a function around this one.
+
+        Examples
+        --------
+        >>> def first_two(x):
+        ...     pair = x[:2]
+        ...     pair.set_shape([2])
+        ...     return pair
+        >>> mr.Dataset.range(6).batch(3).map(first_two).element_spec
+        TensorSpec(shape=(2,), dtype=mr.int64)
+        """
+        wanted = TensorShape(shape)
+        if wanted.rank is None:
+            return
+        known = apply1("ensure_shape", [self], AttrTable().shape("shape", wanted))
+        if known.graph is not self.graph:
+            raise ValueError(
+                "set_shape of a tensor of a function around this one: use "
+                "x = mr.ensure_shape(x, shape)"
+            )
+        self.index, self._spec = known.index, known._spec
 
     def __repr__(self) -> str:
         return f"{SHOWN}{self.index} shape={self.shape} dtype={self.dtype.name}>"

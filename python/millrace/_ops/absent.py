@@ -58,8 +58,15 @@ serialize_sparse = absent("serialize_sparse", _sparse_bytes)
 _names = "use mr.Dataset.list_files, or Python's glob"
 match_filenames_once = absent("match_filenames_once", _names)
 matching_files = absent("matching_files", _names)
-parse_tensor = absent("parse_tensor", "use mr.io.decode_raw and mr.reshape")
-serialize_tensor = absent("serialize_tensor", "use the bytes of the array")
+parse_tensor = absent(
+    "parse_tensor",
+    "write x.tobytes() and x.shape into a tf.Example, and read them with mr.io.decode_raw and "
+    "mr.reshape",
+)
+serialize_tensor = absent(
+    "serialize_tensor",
+    "write x.tobytes() and x.shape into a tf.Example: mr.io.decode_raw and mr.reshape read them",
+)
 write_file = absent(
     "write_file",
     "functions have no effects: write behind the iterator, with pathlib.Path(name).write_bytes(...)",
@@ -117,11 +124,16 @@ _counted = (
     "mr.random.uniform, normal, truncated_normal, categorical and shuffle, and their stateless_ "
     "forms, are"
 )
-gamma = absent("gamma", _counted)
-poisson = absent("poisson", _counted)
-stateless_binomial = absent("stateless_binomial", _counted)
-stateless_gamma = absent("stateless_gamma", _counted)
-stateless_poisson = absent("stateless_poisson", _counted)
+_by_quantiles = (
+    _counted + ". Of another distribution, such as the beta distribution of mixup: compute a "
+    "thousand quantiles q with NumPy, and draw with mr.gather(q, mr.random.uniform(shape, 0, 1000, "
+    "mr.int32))"
+)
+gamma = absent("gamma", _by_quantiles)
+poisson = absent("poisson", _by_quantiles)
+stateless_binomial = absent("stateless_binomial", _by_quantiles)
+stateless_gamma = absent("stateless_gamma", _by_quantiles)
+stateless_poisson = absent("stateless_poisson", _by_quantiles)
 _no_state = (
     "nothing has a state that draws change; use mr.random.uniform(...) in the function, or "
     "mr.random.stateless_uniform with a seed from the element (Dataset.enumerate, mr.random.fold_in)"

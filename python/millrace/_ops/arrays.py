@@ -15,7 +15,7 @@ from .._graph.literals import dtype_of, is_literal, to_array
 from .._graph.symbol import Symbol, TensorLike, current_graph, holds_symbols
 from .._graph.tensor import apply, apply1, convert_to_tensor
 from ..dtypes import DTypeLike, as_dtype
-from .constants import convert_to_array, sized, static_shape, zeros
+from .constants import convert_to_array, known_sizes, sized, static_shape, zeros
 
 
 def where(
@@ -107,7 +107,7 @@ def reshape(tensor: TensorLike, shape: Any, name: str | None = None) -> Any:
         return tensor._moved("reshape", shape)
     dims = static_shape(shape)
     if dims is None:
-        return apply1("reshape", [tensor, shape], same_dtype=False)
+        return sized(apply1("reshape", [tensor, shape], same_dtype=False), known_sizes(shape))
     return apply1("reshape", [tensor], AttrTable().shape("shape", dims))
 
 
@@ -273,7 +273,8 @@ def broadcast_to(input: TensorLike, shape: Any, name: str | None = None) -> Any:
     """
     dims = static_shape(shape)
     if dims is None:
-        return apply1("broadcast_to", [input, _stacked(shape)], same_dtype=False)
+        wide = apply1("broadcast_to", [input, _stacked(shape)], same_dtype=False)
+        return sized(wide, known_sizes(shape))
     return apply1("broadcast_to", [input], AttrTable().shape("shape", dims))
 
 
@@ -515,7 +516,7 @@ def slice(input_: TensorLike, begin: Any, size: Any, name: str | None = None) ->
     tensor: Any = input_ if isinstance(input_, Symbol) else convert_to_tensor(input_)
     if begins is None or sizes is None or tensor.ndim is None:
         inputs = [tensor, convert_to_tensor(begin), convert_to_tensor(size)]
-        return apply1("slice", inputs, same_dtype=False)
+        return sized(apply1("slice", inputs, same_dtype=False), known_sizes(size))
     _check_within(tensor.shape, begins, sizes)
     if None in tuple(tensor.shape):
         place = [np.array(numbers, np.int64) for numbers in (begins, sizes)]

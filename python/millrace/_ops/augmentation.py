@@ -11,7 +11,7 @@ from .._graph.tensor import apply1, convert_to_tensor
 from ..errors import InvalidArgumentError
 from . import arrays, colours, images
 from .codecs import decode_jpeg, encode_jpeg
-from .constants import cast
+from .constants import cast, known_sizes, sized
 from .docs import of_images
 from .draws import stateless_uniform, uniform
 from .elementwise import assert_
@@ -108,7 +108,7 @@ def _crop(value: TensorLike, size: Any, seed: Any) -> Any:
             raise InvalidArgumentError(
                 f"{said} is more than the value has, which is of shape {tensor.shape}"
             )
-    room = [cast(dims[i] - n + 1, dtypes.float64) for i, n in enumerate(wanted)]
+    room = [cast(dims[i] - cast(n, dtypes.int32) + 1, dtypes.float64) for i, n in enumerate(wanted)]
     axes = [len(wanted)]
     if isinstance(seed, (int, type(None))):
         drawn = uniform(axes, dtype=dtypes.float64, seed=seed)
@@ -116,8 +116,9 @@ def _crop(value: TensorLike, size: Any, seed: Any) -> Any:
         drawn = stateless_uniform(axes, seed, dtype=dtypes.float64)
     begin = cast(drawn * arrays.stack(room), dtypes.int32)
     part = apply1("slice", [tensor, begin, sizes], AttrTable(), same_dtype=False)
-    known = not any(isinstance(n, Symbol) for n in wanted)
-    return arrays.reshape(part, wanted) if known and isinstance(part, Symbol) else part
+    if isinstance(part, Symbol) and not any(isinstance(n, Symbol) for n in wanted):
+        return arrays.reshape(part, wanted)
+    return sized(part, known_sizes(wanted))
 
 
 @of_images

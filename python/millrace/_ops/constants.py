@@ -197,9 +197,18 @@ def static_shape(shape: Any) -> list[int] | None:
     return dims
 
 
-def sized(tensor: Any, dims: Sequence[int | None]) -> Any:
+def known_sizes(shape: Any) -> list[int | None] | None:
+    """What is known of a list of sizes with tensors among them; None: nothing."""
+    numbers = (Symbol, int, np.integer)
+    if not isinstance(shape, (list, tuple)) or not all(isinstance(n, numbers) for n in shape):
+        return None
+    known = [None if isinstance(n, Symbol) or n < 0 else int(n) for n in shape]
+    return known if any(n is not None for n in known) else None
+
+
+def sized(tensor: Any, dims: Sequence[int | None] | None) -> Any:
     """@tensor, whose shape is @dims, so that it is known when a function is traced."""
-    if not isinstance(tensor, Symbol):
+    if not isinstance(tensor, Symbol) or dims is None:
         return tensor
     return apply1("ensure_shape", [tensor], AttrTable().shape("shape", TensorShape(dims)))
 
@@ -229,7 +238,7 @@ def fill(dims: TensorLike, value: TensorLike, name: str | None = None) -> Any:
     """
     known = static_shape(dims)
     if known is None:
-        return apply1("fill", [dims, value], same_dtype=False)
+        return sized(apply1("fill", [dims, value], same_dtype=False), known_sizes(dims))
     shape = np.array(known, np.int64)  # also that of a scalar, []
     return sized(apply1("fill", [shape, value], same_dtype=False), known)
 

@@ -15,7 +15,7 @@ from .._graph.attrs import AttrTable
 from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import apply1, convert_to_tensor
 from ..dtypes import DType, DTypeLike, as_dtype
-from .constants import static_shape
+from .constants import known_sizes, sized, static_shape
 from .docs import drawn
 
 _lock = threading.Lock()
@@ -75,15 +75,27 @@ def _stream(seed: int | None) -> AttrTable:
     return attrs if seed is None else attrs.int("seed", seed)
 
 
+def _pair(seed: Any) -> Any:
+    """The seed of a stateless function."""
+    pair = convert_to_tensor(seed)
+    if pair.shape != (2,) and list(pair.shape) != [None]:
+        raise ValueError(
+            f"seed has the shape {tuple(pair.shape)}: a stateless function takes two integers, as "
+            "(42, 0), mr.stack([i, 0]) or mr.random.fold_in((42, 0), i)"
+        )
+    return pair
+
+
 def _draw(op: str, shape: Any, operands: list[Any], seed: Any, attrs: AttrTable) -> Any:
     """Operator @op, or its stateless form if there is a @seed of two numbers."""
     dims = static_shape(shape)
     inputs = [] if dims is not None else [convert_to_tensor(shape)]
     if dims is not None:
         attrs.shape("shape", dims)
-    seeds = [] if seed is None else [convert_to_tensor(seed)]
+    seeds = [] if seed is None else [_pair(seed)]
     name = op if seed is None else "stateless_" + op
-    return apply1(name, inputs + operands + seeds, attrs, same_dtype=False)
+    drawn = apply1(name, inputs + operands + seeds, attrs, same_dtype=False)
+    return drawn if dims is not None else sized(drawn, known_sizes(shape))
 
 
 def numbers(limit: int, seed: int | None, rerandomize: bool) -> Any:

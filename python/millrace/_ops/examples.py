@@ -10,7 +10,7 @@ from .._data.block import new_block
 from .._data.spec import ShapeLike, TensorShape
 from .._graph.attrs import AttrTable
 from .._graph.literals import to_array
-from .._graph.symbol import TensorLike
+from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import apply, convert_to_tensor
 from ..dtypes import DType, as_dtype
 from .arrays import concat, expand_dims, reshape, shape as _shape, stack
@@ -76,9 +76,10 @@ def _fixed(name: str, feature: Any) -> _Wanted:
         dims = [None, *_dims(name, feature.shape)]
     else:
         dims = _dims(name, feature.shape)
-        if None in dims[1:]:
+        if None in dims:
             raise ValueError(
-                f"feature {name!r}: only the first dimension may be unknown, not {tuple(dims)}"
+                f"feature {name!r}: a FixedLenFeature has a known shape, not {tuple(dims)}: use "
+                "RaggedFeature, VarLenFeature or FixedLenSequenceFeature(..., allow_missing=True)"
             )
     return _Wanted(name, _dtype(name, feature.dtype), _FIXED, dims, feature.default_value)
 
@@ -194,14 +195,48 @@ def _finished(name: str, feature: Any, found: dict[str, Any], rank: int) -> Any:
     return found[name]
 
 
+def _in_order(features: dict[str, Any]) -> list[str]:
+    """The names in TensorFlow's order: by kind, then sorted."""
+
+    def kind(name: str) -> int:
+        feature = features[name]
+        if isinstance(feature, VarLenFeature):
+            return 0
+        if isinstance(feature, (FixedLenFeature, FixedLenSequenceFeature)):
+            return 1
+        own = isinstance(feature, RaggedFeature) and feature.value_key in (None, name)
+        return 2 if own else 3
+
+    return sorted(features, key=lambda name: (kind(name), name))
+
+
+def _rank(tensor: Any, unknown: int) -> int:
+    rank = tensor.shape.rank if isinstance(tensor, Symbol) else tensor.ndim
+    return unknown if rank is None else int(rank)
+
+
+def _check_rank(records: Any, rank: int, what: str) -> None:
+    if _rank(records, rank) == rank:
+        return
+    wanted, way = (
+        ("a vector, as batch makes it", "parse_single_example and parse_single_sequence_example")
+        if rank
+        else ("a scalar", "parse_example and parse_sequence_example")
+    )
+    raise ValueError(
+        f"{what}: serialized is {wanted}, not of shape {tuple(records.shape)}: "
+        f"{way} take {'one record' if rank else 'a batch'}"
+    )
+
+
 def _parse(serialized: TensorLike, features: Any, rank: int, what: str) -> dict[str, Any]:
     if not isinstance(features, dict) or not features:
         raise ValueError(f"{what}: features is a dict with at least one entry")
-    if isinstance(serialized, np.ndarray) and serialized.ndim != rank:
-        raise ValueError(f"{what}: serialized has rank {serialized.ndim}, not {rank}")
+    serialized = convert_to_tensor(serialized)
+    _check_rank(serialized, rank, what)
     wanted = _merge([one for name in features for one in _wanted(name, features[name])])
     found = _read(serialized, wanted, rank)
-    return {name: _finished(name, features[name], found, rank) for name in sorted(features)}
+    return {name: _finished(name, features[name], found, rank) for name in _in_order(features)}
 
 
 def parse_single_example(
@@ -289,7 +324,8 @@ def parse_example(
     ...                     {"n": mr.io.FixedLenFeature([], mr.int64)})
     {'n': array([3, 3])}
     """
-    return _parse(serialized, features, 1, "parse_example")
+    records = convert_to_tensor(serialized)
+    return _parse(records, features, min(_rank(records, 1), 1), "parse_example")
 
 
 # ---- tf.SequenceExample ----
@@ -357,12 +393,13 @@ def _parse_sequence(
     if not context and not sequence:
         raise ValueError(f"{what}: context_features or sequence_features describe something")
     records = convert_to_tensor(serialized)
+    _check_rank(records, rank, what)
     parsed = _parse(records, context, rank, what) if context else {}
     lists, lengths = dict[str, Any](), dict[str, Any]()
     if sequence:
         names = {n for name in sequence for n in _list_names(name, sequence[name])}
         found = _steps(records, sorted(names))
-        for name in sorted(sequence):
+        for name in _in_order(sequence):
             lists[name] = _sequence(name, sequence[name], found, rank)
             if isinstance(sequence[name], FixedLenSequenceFeature):
                 lengths[name] = _present(found[name][1])

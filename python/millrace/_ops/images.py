@@ -10,7 +10,7 @@ from .._graph.symbol import Symbol, TensorLike
 from .._graph.tensor import apply1, convert_to_tensor
 from ..dtypes import as_dtype
 from . import arrays, elementwise
-from .constants import cast, static_shape
+from .constants import cast, known_sizes, sized, static_shape
 from .control import switch_case
 from .docs import of_images
 
@@ -179,7 +179,11 @@ def resize(
     attrs = AttrTable().bytes("method", _method(method)).bool("antialias", antialias)
     if dims is not None:
         return apply1("resize", [tensor], attrs.shape("size", dims))
-    return apply1("resize", [tensor, convert_to_tensor(size)], attrs, same_dtype=False)
+    resized = apply1("resize", [tensor, convert_to_tensor(size)], attrs, same_dtype=False)
+    known = known_sizes(size)
+    if known is None or tensor.ndim is None:
+        return resized
+    return sized(resized, [*[None] * (tensor.ndim - 3), *known, None])
 
 
 @of_images

@@ -80,6 +80,8 @@ def decode_csv(
     attrs = _attrs(field_delim, use_quote_delim, na_value, select_cols)
     if not record_defaults:
         raise ValueError("record_defaults says what the columns are: it is empty")
+    if isinstance(record_defaults, (str, bytes)):
+        raise TypeError(f"record_defaults is a list, one a column, not {record_defaults!r}")
     defaults = [column_default(value) for value in record_defaults]
     return apply("decode_csv", [records, *defaults], attrs, same_dtype=False)
 

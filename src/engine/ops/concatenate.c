@@ -36,7 +36,7 @@ int mr_spec_join(const mr_spec *a, const mr_spec *b, mr_spec **ret, mr_error *er
     size_t n = mr_spec_leaves(a);
     MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
 
-    if (n != mr_spec_leaves(b) || strcmp(mr_spec_structure(a), mr_spec_structure(b)) != 0) {
+    if (n != mr_spec_leaves(b) || strcmp(mr_spec_sorted(a), mr_spec_sorted(b)) != 0) {
         return mr_error_set(err, MR_EINVAL,
                             "the elements of the inputs differ in structure: %.80s and %.80s",
                             mr_spec_structure(a), mr_spec_structure(b));

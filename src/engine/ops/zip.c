@@ -17,35 +17,18 @@ struct zip_iter {
     bool *passed; /* failed: the inputs that do */
 };
 
-/* "*" in @structure, outside of strings that are longer. */
-static size_t count_stars(const char *structure)
+/* The k-th leaf of @outer is replaced by the k-th input's structure. */
+static int fill(const struct mr_infer *in, const char *outer, struct mr_buf *to, mr_error *err)
 {
-    size_t n = 0;
+    MR_AUTO(mr_free) const char **inner = mr_calloc(in->ninputs, sizeof *inner);
+    MR_AUTO(mr_free) char *text = NULL;
 
-    for (const char *p = strstr(structure, "\"*\""); p != NULL; p = strstr(p + 3, "\"*\"")) {
-        n++;
-    }
-    return n;
-}
-
-/* The k-th "*" of @outer is replaced by the k-th input's structure. */
-static int splice(const struct mr_infer *in, const char *outer, struct mr_buf *to, mr_error *err)
-{
-    const char *from = outer;
-    size_t stars = count_stars(outer);
-
-    if (stars != in->ninputs) {
-        return mr_error_set(err, MR_EINVAL, "argument 'structure' has %zu places for %zu inputs",
-                            stars, in->ninputs);
-    }
+    MR_CHECK_ALLOC(inner, err);
     for (size_t i = 0; i < in->ninputs; i++) {
-        const char *star = strstr(from, "\"*\"");
-
-        mr_buf_append(to, from, (size_t)(star - from));
-        mr_buf_puts(to, mr_spec_structure(in->inputs[i]->spec));
-        from = star + 3;
+        inner[i] = mr_spec_structure(in->inputs[i]->spec);
     }
-    mr_buf_puts(to, from);
+    MR_TRY(mr_structure_fill(outer, inner, in->ninputs, &text, err));
+    mr_buf_puts(to, text);
     return to->failed ? mr_error_nomem(err) : MR_OK;
 }
 
@@ -55,7 +38,7 @@ static int zip_structure(const struct mr_infer *in, struct mr_buf *to, mr_error 
 
     MR_TRY(mr_infer_string(in, "structure", &given, err));
     if (given != NULL) {
-        return splice(in, given, to, err);
+        return fill(in, given, to, err);
     }
     for (size_t i = 0; i < in->ninputs; i++) {
         mr_buf_puts(to, i == 0 ? "[" : ",");

@@ -6,7 +6,8 @@
  * line of compact JSON in which "*" stands for the next leaf:
  *     "*"                      one tensor
  *     ["*",["*","*"]]          a tuple (nested)
- *     {"a":"*","b":["*"]}      a dict; keys sorted by bytes
+ *     {"b":"*","a":["*"]}      a dict. Its leaves are in the order of the bytes of the keys: those of
+ *                              "a" come first. Bindings show the keys in the order of the text
  *     {"!namedtuple":["Point",["x","y"],["*","*"]]}     a named tuple: type name, field names,
  *                                                       values
  *     {"!dataset":[[["int64",2,-1]],"*"]}    one leaf that is a dataset: the leaf table and
@@ -90,6 +91,7 @@ MR_API size_t mr_spec_leaves(const mr_spec *spec);
 MR_API const struct mr_leaf_spec *mr_spec_leaf(const mr_spec *spec,
                                                size_t i);  /* lent; i < mr_spec_leaves() */
 MR_API const char *mr_spec_structure(const mr_spec *spec); /* lent */
+/* Whatever the order of the keys of dicts. */
 MR_API bool mr_spec_equal(const mr_spec *a, const mr_spec *b);
 
 MR_END_DECLS
