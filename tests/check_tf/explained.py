@@ -128,6 +128,11 @@ TABLE: list[tuple[str, str]] = [
         "| `Dataset.zip` |",
     ),
     (
+        r"^pipeline \(differs\).*batch\([^()]*drop_remainder=True\).* => (?!.*refuses).*'end'.* \| "
+        r"\('dataset', .*refuses \(InvalidArgumentError",
+        "| `Dataset.batch` |",
+    ),
+    (
         rf"^pipeline .*choose_from_datasets\(.*concatenate\({_RUNS}.* \| .*MakeIterator"
         r".*Incompatible shapes at component \d+: expected .* but got \[\]",
         "`Dataset.choose_from_datasets`",
