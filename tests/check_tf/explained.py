@@ -128,7 +128,7 @@ TABLE: list[tuple[str, str]] = [
         "| `Dataset.zip` |",
     ),
     (
-        r"^pipeline \(differs\).*batch\([^()]*drop_remainder=True\).* => (?!.*refuses).*'end'.* \| "
+        r"^pipeline \(differs\).*batch\([^()]*drop_remainder=True\).* => (?!.*refuses.* \|).*'end'.* \| "
         r"\('dataset', .*refuses \(InvalidArgumentError",
         "| `Dataset.batch` |",
     ),
