@@ -177,9 +177,9 @@ int mr_spec_of_datasets(const mr_spec *spec, mr_spec **ret, uint32_t *counts, mr
 
 /* What a message calls leaf @i of @spec, in @out: "component ['image']"; "the element" if it has no
  * other; "component 3" if @spec is NULL. Returns @out. */
-#define MR_PLACE_BYTES 64
-const char *mr_spec_place(const mr_spec *spec, size_t i, char *out);
-#define MR_PLACE(spec, i) mr_spec_place((spec), (i), (char[MR_PLACE_BYTES]){0})
+#define MR_COMPONENT_BYTES 64
+const char *mr_spec_component(const mr_spec *spec, size_t i, char *out);
+#define MR_COMPONENT(spec, i) mr_spec_component((spec), (i), (char[MR_COMPONENT_BYTES]){0})
 
 /* "[2,?,3]" for messages. */
 const char *mr_dims_format(const int64_t *dims, int rank, char *out, size_t size);
