@@ -21,7 +21,8 @@ bool mr_grow(void *array, size_t *cap, size_t n, size_t more, size_t size);
 /* Aligned to MR_ALIGNMENT; freed with mr_free(). */
 void *mr_malloc_aligned(size_t size) __attribute__((malloc));
 /* @p, of @size bytes that are about to be written, may lie in huge pages where that saves most of
- * its page faults: advice to the system, which may have none. Nothing happens for less than 4 MiB. */
+ * its page faults: advice to the system, which may have none. Nothing happens for less than 4
+ * MiB. */
 void mr_advise_large(void *p, size_t size);
 char *mr_strdup(const char *s) __attribute__((malloc));
 char *mr_strndup(const char *s, size_t n) __attribute__((malloc));

@@ -17,8 +17,8 @@ void mr_error_wrap(mr_error *err, const char *fmt, ...) MR_PRINTF(2, 3);
 int mr_error_nomem(mr_error *err);
 /* Translate an errno value; "what: No such file or directory". */
 int mr_error_errno(mr_error *err, int errnum, const char *fmt, ...) MR_PRINTF(3, 4);
-/* The same of a file that somebody wants to read, @path as it is shown: "file 'x': ...". Of a pattern
- * that is no file's name, and of a directory, it says what to use. */
+/* The same of a file that somebody wants to read, @path as it is shown: "file 'x': ...". Of a
+ * pattern that is no file's name, and of a directory, it says what to use. */
 int mr_error_file(mr_error *err, int errnum, const char *path);
 /* Hand on @why, the error of @rc, if that is one. Returns @rc. */
 int mr_error_pass(mr_error *err, int rc, const mr_error *why);
@@ -31,8 +31,8 @@ void mr_error_clear(mr_error *err);
 const char *mr_escape(const char *text, char *out, size_t size);
 #define MR_SHOWN_BYTES 80
 #define MR_SHOWN(text) mr_escape((text), (char[MR_SHOWN_BYTES + 1]){0}, MR_SHOWN_BYTES + 1)
-/* The end of @text in @out, of @size bytes, at least 8: what does not fit is cut off in front, where
- * "..." stands then. Returns @out. Of paths and places in files the end says most. */
+/* The end of @text in @out, of @size bytes, at least 8: what does not fit is cut off in front,
+ * where "..." stands then. Returns @out. Of paths and places in files the end says most. */
 const char *mr_cut_front(const char *text, char *out, size_t size);
 /* The same of a path: alone, or with a place in the file behind it. */
 #define MR_PATH_BYTES 140

@@ -3,10 +3,10 @@
  * one back to the system and faults them in anew, which costs more than filling them: elements of
  * images come and go at a rate of gigabytes a second.
  *
- * What the calling thread gave back itself, and last, comes first: its core has it in its cache. What another
- * thread gave back, and has just read, is expensive to write (a line comes from another core's cache
- * several times slower than from memory): that rests until MR_SPARE_REST_BYTES of its size are
- * unused, and the one that has rested longest comes first.
+ * What the calling thread gave back itself, and last, comes first: its core has it in its cache.
+ * What another thread gave back, and has just read, is expensive to write (a line comes from
+ * another core's cache several times slower than from memory): that rests until MR_SPARE_REST_BYTES
+ * of its size are unused, and the one that has rested longest comes first.
  *
  * Up to MR_SPARE_BYTES_MAX stay in this process, the longest unused of which make room for others.
  * With MILLRACE_MALLOC=keep in the environment, and under sanitizers, nothing stays.

@@ -22,6 +22,6 @@ uint64_t mr_places_add(uint64_t places, uint64_t more);
 /* "map (step 3, project/train.py:41)", for messages. The location is in at most @room bytes. */
 #define MR_OPERATOR_TEXT 192
 const char *mr_operator_text(const mr_dataset *ds, size_t room, char text[MR_OPERATOR_TEXT]);
-/* "decode_jpeg (project/train.py:38)": the same of a tensor operator, by what the user wrote; "" of a
- * constant. */
+/* "decode_jpeg (project/train.py:38)": the same of a tensor operator, by what the user wrote; "" of
+ * a constant. */
 const char *mr_fn_node_text(const struct mr_fn_node *node, char text[MR_OPERATOR_TEXT]);

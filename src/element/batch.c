@@ -70,7 +70,7 @@ static int check_groups(const struct mr_column *c, const mr_spec *names, uint32_
             return mr_error_set(err, MR_EINVAL,
                                 "%s has the shapes %s and %s within one batch: use padded_batch "
                                 "or ragged_batch",
-                                MR_PLACE(names, i),
+                                MR_COMPONENT(names, i),
                                 mr_dims_format(mr_column_dims(c, r - 1), c->rank, a, sizeof a),
                                 mr_dims_format(mr_column_dims(c, r), c->rank, b, sizeof b));
         }
@@ -133,11 +133,12 @@ static int check_batched(const struct mr_column *c, const mr_spec *names, uint32
                          mr_error *err)
 {
     if (joined && c->rank == 0) {
-        return mr_error_set(err, MR_EINVAL, "%s is a scalar: nothing to join", MR_PLACE(names, i));
+        return mr_error_set(err, MR_EINVAL, "%s is a scalar: nothing to join",
+                            MR_COMPONENT(names, i));
     }
     if (!joined && c->rank == MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "%s: a batch would have rank %d, above %d",
-                            MR_PLACE(names, i), MR_RANK_MAX + 1, MR_RANK_MAX);
+                            MR_COMPONENT(names, i), MR_RANK_MAX + 1, MR_RANK_MAX);
     }
     return MR_OK;
 }

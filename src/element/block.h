@@ -80,10 +80,10 @@ int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, 
                     mr_error *err);
 
 /* Groups of @per rows become one row with a new first dimension: block of rows/@per rows (rows must
- * be a multiple). Nothing is copied. VAR columns: the dims within a group must agree, else MR_EINVAL
- * names both shapes, and the component as in @names (may be NULL). @joined (NULL: none): columns
- * whose rows are put behind one another along their first dimension instead; their other dims must
- * agree. */
+ * be a multiple). Nothing is copied. VAR columns: the dims within a group must agree, else
+ * MR_EINVAL names both shapes, and the component as in @names (may be NULL). @joined (NULL: none):
+ * columns whose rows are put behind one another along their first dimension instead; their other
+ * dims must agree. */
 int mr_block_batch(const mr_block *block, uint32_t per, const bool *joined, const mr_spec *names,
                    mr_block **ret, mr_error *err);
 /* The inverse for one row of the first dimension: every row is cut into its dims[0] rows. */
@@ -101,8 +101,8 @@ int mr_block_unbatch_by(const mr_block *block, const uint32_t *counts, mr_block 
  * scalar in column @i of @padding, a block of one row (NULL: 0, false, ""). The block has at least
  * one row.
  *
- * MR_EDATALOSS names component (as in @names, which may be NULL) and shapes when a row is larger than
- * its shape; MR_EEXHAUSTED if the result would have more than @bytes_max bytes.
+ * MR_EDATALOSS names component (as in @names, which may be NULL) and shapes when a row is larger
+ * than its shape; MR_EEXHAUSTED if the result would have more than @bytes_max bytes.
  */
 int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const mr_block *padding,
                  size_t bytes_max, const mr_spec *names, mr_block **ret, mr_error *err);
@@ -150,8 +150,8 @@ int mr_block_encode_buffer(const mr_block *block, uint64_t spec_hash, bool check
 int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_block **ret,
                     size_t *used, mr_error *err);
 
-/* The structure of @spec, lent, with the keys of dicts in the order of their bytes: equal specs have
- * the same. */
+/* The structure of @spec, lent, with the keys of dicts in the order of their bytes: equal specs
+ * have the same. */
 const char *mr_spec_sorted(const mr_spec *spec);
 /* XXH3-64 of the leaf table and the sorted structure; never 0. */
 uint64_t mr_spec_hash(const mr_spec *spec);
@@ -166,8 +166,8 @@ struct mr_buf;
 void mr_spec_put_json(struct mr_buf *b, const struct mr_leaf_spec *leaves, size_t n,
                       const char *structure);
 int mr_spec_from_json(const void *text, size_t size, mr_spec **ret, mr_error *err);
-/* The structure @outer with those of @inner in the places of its leaves, @n of them, in *@ret, which
- * is freed with mr_free(). */
+/* The structure @outer with those of @inner in the places of its leaves, @n of them, in *@ret,
+ * which is freed with mr_free(). */
 int mr_structure_fill(const char *outer, const char *const *inner, size_t n, char **ret,
                       mr_error *err);
 /* The spec of elements whose components are datasets, each of one component of @spec (a leaf, or a
@@ -177,9 +177,9 @@ int mr_spec_of_datasets(const mr_spec *spec, mr_spec **ret, uint32_t *counts, mr
 
 /* What a message calls leaf @i of @spec, in @out: "component ['image']"; "the element" if it has no
  * other; "component 3" if @spec is NULL. Returns @out. */
-#define MR_PLACE_BYTES 64
-const char *mr_spec_place(const mr_spec *spec, size_t i, char *out);
-#define MR_PLACE(spec, i) mr_spec_place((spec), (i), (char[MR_PLACE_BYTES]){0})
+#define MR_COMPONENT_BYTES 64
+const char *mr_spec_component(const mr_spec *spec, size_t i, char *out);
+#define MR_COMPONENT(spec, i) mr_spec_component((spec), (i), (char[MR_COMPONENT_BYTES]){0})
 
 /* "[2,?,3]" for messages. */
 const char *mr_dims_format(const int64_t *dims, int rank, char *out, size_t size);

@@ -39,8 +39,8 @@ void mr_buffer_init(struct mr_buffer *b, void *data, size_t size, void (*release
 /* @bytes were charged to @memory (NULL: to nobody), for as long as the buffer is there. */
 void mr_buffer_set_charged(struct mr_buffer *b, mr_memory *memory, size_t bytes);
 
-/* @size bytes aligned to 64, charged to the thread's budget; *@raw is what mr_spare_free() takes. NULL:
- * there are none, and @err says why. */
+/* @size bytes aligned to 64, charged to the thread's budget; *@raw is what mr_spare_free() takes.
+ * NULL: there are none, and @err says why. */
 void *mr_aligned_memory(size_t size, void **raw, mr_error *err);
 
 /* places.h */

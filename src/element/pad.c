@@ -15,7 +15,7 @@ static int padded_dims(const struct mr_column *c, const mr_spec *names, uint32_t
     if (c->rank != (uint8_t)shape->rank) {
         return mr_error_set(err, MR_EINVAL,
                             "%s: an element of %u dimensions cannot be padded to %s",
-                            MR_PLACE(names, i), c->rank,
+                            MR_COMPONENT(names, i), c->rank,
                             mr_dims_format(shape->dims, shape->rank, want, sizeof want));
     }
     for (uint32_t d = 0; d < c->rank; d++) {
@@ -28,7 +28,7 @@ static int padded_dims(const struct mr_column *c, const mr_spec *names, uint32_t
             if (row[d] > dims[d] && shape->dims[d] != MR_DIM_UNKNOWN) {
                 return mr_error_set(err, MR_EDATALOSS,
                                     "%s has the shape %s, which is larger than the padded shape %s",
-                                    MR_PLACE(names, i),
+                                    MR_COMPONENT(names, i),
                                     mr_dims_format(row, (int)c->rank, have, sizeof have),
                                     mr_dims_format(shape->dims, shape->rank, want, sizeof want));
             }
@@ -257,7 +257,7 @@ static int plan_column(const mr_block *block, const mr_spec *names, uint32_t i,
 
     if (c->rank == MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "%s: a batch would have rank %d, above %d",
-                            MR_PLACE(names, i), MR_RANK_MAX + 1, MR_RANK_MAX);
+                            MR_COMPONENT(names, i), MR_RANK_MAX + 1, MR_RANK_MAX);
     }
     *l = (struct mr_column_layout){
         .kind = MR_COLUMN_FIXED, .dtype = c->dtype, .rank = (uint8_t)(c->rank + 1)};

@@ -4,7 +4,8 @@
  * another order (engine/rows.h).
  *
  * An image is its size (uint32), then for each column: int64 dims[rank]; MR_STRING: uint32
- * lengths[values]; the values. Nothing in it is aligned. It does not leave the process, and is not checked.
+ * lengths[values]; the values. Nothing in it is aligned. It does not leave the process, and is not
+ * checked.
  *
  * Threads: images are immutable.
  */

@@ -11,10 +11,10 @@
 #define MR_STRUCTURE_DATASET "!dataset"
 
 /* Check @structure (NULL: "*" for one leaf, else a flat tuple) against @leaves, @n of them. *@shown
- * is its text, *@sorted the same with the keys of dicts in the order of their bytes, which is that of
- * their leaves. The caller frees both with mr_free(), also after an error. MR_EINVAL says what is
- * wrong and where. Leaves that the structure says to be datasets become such; without a structure
- * those that are stay so. @nesting: datasets around this spec. */
+ * is its text, *@sorted the same with the keys of dicts in the order of their bytes, which is that
+ * of their leaves. The caller frees both with mr_free(), also after an error. MR_EINVAL says what
+ * is wrong and where. Leaves that the structure says to be datasets become such; without a
+ * structure those that are stay so. @nesting: datasets around this spec. */
 int mr_structure_check(const char *structure, struct mr_leaf_spec *leaves, size_t n, int nesting,
                        char **shown, char **sorted, mr_error *err);
 /* How many leaves @structure has. */

@@ -60,7 +60,8 @@ static bool may_go_further_locked(const struct mr_ahead *a)
            a->blocks < SMALL_BLOCKS_MAX;
 }
 
-/* An error takes no time and no room, and may be given for ever: it is taken before there is more. */
+/* An error takes no time and no room, and may be given for ever: it is taken before there is
+ * more. */
 static bool is_full_locked(const struct mr_ahead *a)
 {
     if (a->errors > 0) {

@@ -78,8 +78,8 @@ int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engi
                 mr_error *err);
 void mr_env_destroy(struct mr_env *env); /* a half-made one is fine */
 
-/* What this thread does from now on is for @env: it is charged to its memory, and given up when it is
- * cancelled. Returns what it was for before. */
+/* What this thread does from now on is for @env: it is charged to its memory, and given up when it
+ * is cancelled. Returns what it was for before. */
 struct mr_env_work {
     mr_memory *memory;
     const atomic_bool *cancelled;

@@ -20,7 +20,8 @@ struct mr_gather {
     size_t bytes; /* of payload */
 };
 
-/* The next mr_gather_add() does not fail: asked before what is to be added is taken from its input. */
+/* The next mr_gather_add() does not fail: asked before what is to be added is taken from its
+ * input. */
 int mr_gather_reserve(struct mr_gather *g, mr_error *err);
 /* Takes its own reference. */
 int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t count,

@@ -145,9 +145,9 @@ static inline uint64_t mr_op_child_path(uint64_t path, uint32_t i)
     return mr_mix64(path + 1 + i);
 }
 
-/* Put "map (step 2, train.py:41), element 17: " in front of @err, without the number where it sees a
- * part only; returns @rc. Where the message would be too long, the path of a file loses its front,
- * then the location its directory. */
+/* Put "map (step 2, train.py:41), element 17: " in front of @err, without the number where it sees
+ * a part only; returns @rc. Where the message would be too long, the path of a file loses its
+ * front, then the location its directory. */
 int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *err);
 /* The same of what was made of row @row of @block: with the record that it comes from, if that is
  * known. The next pull goes on behind it, whatever the error says: MR_PASSED. */

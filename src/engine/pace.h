@@ -1,9 +1,9 @@
 /*
  * Whether work on blocks is worth a thread of its own. Handing a block over takes some microseconds
  * on both sides, and what one core has written comes to another at some 5 GB/s, which copying and
- * parsing outrun. What is left of the gain has to be a good part of what the thread does altogether:
- * small gains are not there on a machine that has other work, and every thread in use is one less
- * for a stage that needs it. Zero-initialise it. Threads: none.
+ * parsing outrun. What is left of the gain has to be a good part of what the thread does
+ * altogether: small gains are not there on a machine that has other work, and every thread in use
+ * is one less for a stage that needs it. Zero-initialise it. Threads: none.
  */
 #pragma once
 
@@ -16,9 +16,9 @@
 #define MR_PACE_BYTE_NS_TENTHS 2
 /* What a call costs whatever it works on is not multiplied by more than this. */
 #define MR_PACE_LARGER_MAX 8u
-/* So many calls are judged together: some read a file for those behind them. The longest of them does
- * not count, it may have been interrupted by the machine; nor do the first ones, which meet cold
- * caches. Of calls that take long, two are enough. */
+/* So many calls are judged together: some read a file for those behind them. The longest of them
+ * does not count, it may have been interrupted by the machine; nor do the first ones, which meet
+ * cold caches. Of calls that take long, two are enough. */
 #define MR_PACE_CALLS 16u
 #define MR_PACE_LONG_NS (2 * MR_NS_PER_MS)
 /* The gain has to be one of so many parts of the thread's work. */
@@ -35,8 +35,8 @@ struct mr_pace {
     size_t moved;
 };
 
-/* A call took @ns for @bytes, of which @moved would have changed cores; the thread worked @beside ns
- * for the same elements otherwise. true: the work is slow enough for a thread of its own. */
+/* A call took @ns for @bytes, of which @moved would have changed cores; the thread worked @beside
+ * ns for the same elements otherwise. true: the work is slow enough for a thread of its own. */
 static inline bool mr_pace_is_slow(struct mr_pace *pace, size_t bytes, size_t moved, int64_t ns,
                                    int64_t beside)
 {

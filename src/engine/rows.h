@@ -84,7 +84,8 @@ bool mr_rows_out_full(const struct mr_rows *s, const struct mr_rows_out *out, si
  * is left over, also after a failure, is to be taken before another row leaves. */
 int mr_rows_out_take(const struct mr_rows *s, struct mr_rows_out *out, uint32_t rows,
                      mr_block **ret, mr_error *err);
-/* All that is to be taken lies in `gather`: so it can be saved. On failure it can be tried again. */
+/* All that is to be taken lies in `gather`: so it can be saved. On failure it can be tried
+ * again. */
 int mr_rows_out_settle(const struct mr_rows *s, struct mr_rows_out *out, mr_error *err);
 void mr_rows_out_free(struct mr_rows_out *out);
 

@@ -32,8 +32,9 @@ int mr_table_file_open(const char *path, const struct mr_table_format *format,
 void mr_table_file_close(struct mr_table_file *f); /* NULL is fine */
 /* The next rows come from row @row of @group. */
 int mr_table_file_begin(struct mr_table_file *f, uint32_t group, int64_t row, mr_error *err);
-/* Up to @rows rows. MR_END: the group has no more. *@bad (freed with mr_free(), NULL: none): of each
- * row the number of the first component, from 1, that is null and has nothing instead; 0: none. */
+/* Up to @rows rows. MR_END: the group has no more. *@bad (freed with mr_free(), NULL: none): of
+ * each row the number of the first component, from 1, that is null and has nothing instead; 0:
+ * none. */
 int mr_table_file_read(struct mr_table_file *f, uint32_t rows, mr_block **ret, uint32_t **bad,
                        mr_error *err);
 /* MR_EINVAL: row @row of @group is null in component @i. */

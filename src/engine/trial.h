@@ -13,7 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* So long, and so many calls, each way is measured; after a change it has half of that to settle. */
+/* So long, and so many calls, each way is measured; after a change it has half of that to
+ * settle. */
 #define MR_TRIAL_NS (8 * MR_NS_PER_MS)
 #define MR_TRIAL_CALLS 16u
 /* The choice holds so long; each time that it is confirmed, twice as long. */

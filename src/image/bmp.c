@@ -1,4 +1,5 @@
-/* Windows bitmaps without compression, of 8 (grey), 24 or 32 bits a pixel: what TensorFlow reads. */
+/* Windows bitmaps without compression, of 8 (grey), 24 or 32 bits a pixel: what TensorFlow
+ * reads. */
 #include "image/image.h"
 
 #define HEADER_BYTES 54u

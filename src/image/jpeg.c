@@ -173,8 +173,8 @@ struct window {
     JDIMENSION width; /* of a decoded line */
 };
 
-/* Pixels to either side of a window, from which smooth colours are interpolated: a colour stands for
- * up to four. */
+/* Pixels to either side of a window, from which smooth colours are interpolated: a colour stands
+ * for up to four. */
 #define MARGIN 4
 
 /* Whether lines can be cut. The library gets the width of a component wrong that has a scale of its

@@ -60,7 +60,8 @@ SIGNED(sign, MR_UNARY, ((a > 0) - (a < 0)), (a > 0 ? 1 : a < 0 ? -1 : a));
 #define UNSIGNED_DIVIDE(tag, dtype, S, W, N, LD, ST, name, expr)                                   \
     MR_LOOP_HEAD(name, tag) INT_DIVIDE_BODY(S, W, N, false, 0, expr)
 
-/* The quotient is rounded to the dtype first: what is next to a whole number of narrow floats is it. */
+/* The quotient is rounded to the dtype first: what is next to a whole number of narrow floats is
+ * it. */
 #define WHOLE_QUOTIENT(tag, dtype, S, W, N, LD, ST, name, round)                                   \
     MR_LOOP_HEAD(name, tag) MR_BINARY_BODY(S, S, N, LD, ST, (round(LD(N, ST(S, a / b)))))
 

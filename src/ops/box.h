@@ -1,4 +1,5 @@
-/* A box of a tensor: where it begins and its size are values, one an axis, as `slice` takes them. */
+/* A box of a tensor: where it begins and its size are values, one an axis, as `slice` takes
+ * them. */
 #pragma once
 
 #include "ops/rows.h"

@@ -1,5 +1,5 @@
-/* Complex numbers: made of two floats, taken apart, added and multiplied. Their dtypes are of none of
- * the other kernels that compute; those that only move values take them. */
+/* Complex numbers: made of two floats, taken apart, added and multiplied. Their dtypes are of none
+ * of the other kernels that compute; those that only move values take them. */
 #include "ops/attr.h"
 #include "ops/loops.h"
 

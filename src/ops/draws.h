@@ -1,7 +1,7 @@
 /*
- * Random draws by counting: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2,
- * 3", 2011). Draw k of a stream is a function of the stream's key, of an index and of k alone, so it
- * depends neither on threads nor on the sizes of blocks.
+ * Random draws by counting: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1,
+ * 2, 3", 2011). Draw k of a stream is a function of the stream's key, of an index and of k alone,
+ * so it depends neither on threads nor on the sizes of blocks.
  */
 #pragma once
 
@@ -56,8 +56,8 @@ static inline double mr_draw_unit(struct mr_draws *d)
     return (double)(mr_draw64(d) >> 11) * 0x1p-53;
 }
 
-/* The stream of a row: the operator's own, or of the seed that is the last input of a @stateless one.
- * With the attribute `seed` operators of one seed draw the same, as TensorFlow's do. */
+/* The stream of a row: the operator's own, or of the seed that is the last input of a @stateless
+ * one. With the attribute `seed` operators of one seed draw the same, as TensorFlow's do. */
 struct mr_draws mr_draws_of_row(const struct mr_row *row, bool stateless);
 /* MR_EINVAL unless the last input of a @stateless one is two ints. */
 int mr_infer_seed(const struct mr_kernel_infer *it, bool stateless, mr_error *err);

@@ -26,8 +26,8 @@ int mr_example_scan(struct mr_string record,
                     void (*entry)(void *ctx, struct mr_string key, struct mr_string feature),
                     void *ctx, mr_error *err);
 
-/* Call @list for each entry of the map of feature lists of a tf.SequenceExample: key and FeatureList
- * message. */
+/* Call @list for each entry of the map of feature lists of a tf.SequenceExample: key and
+ * FeatureList message. */
 int mr_sequence_scan(struct mr_string record,
                      void (*list)(void *ctx, struct mr_string key, struct mr_string list),
                      void *ctx, mr_error *err);

@@ -1,5 +1,5 @@
-/* fft, rfft, irfft: Fourier transforms along the last axis. Computed in float64; real lines go two at a
- * time, as the parts of one. */
+/* fft, rfft, irfft: Fourier transforms along the last axis. Computed in float64; real lines go two
+ * at a time, as the parts of one. */
 #include "ops/attr.h"
 #include "ops/fft_plan.h"
 #include "ops/rows.h"
@@ -254,8 +254,8 @@ static int fill_rfft(const struct mr_row *row, struct mr_result *out, mr_error *
 
 /* ---- complex to real ---- */
 
-/* The first half of a line, and its mirror: of the numbers in the middle and at the start only the real
- * part counts. */
+/* The first half of a line, and its mirror: of the numbers in the middle and at the start only the
+ * real part counts. */
 static void load_half(const struct job *job, uint64_t l)
 {
     const unsigned char *from = job->x->values + l * job->from * job->x->width;

@@ -21,8 +21,8 @@ uint64_t mr_fft_plan_length(const struct mr_fft_plan *plan)
     return plan->n;
 }
 
-/* One pass after the other from x to y and back: values that meet are half of what is left apart, and
- * come out in order. Returns whether the result is in x. */
+/* One pass after the other from x to y and back: values that meet are half of what is left apart,
+ * and come out in order. Returns whether the result is in x. */
 MR_HOT static bool transform(const struct mr_fft_plan *plan, double *restrict xr,
                              double *restrict xi, double *restrict yr, double *restrict yi)
 {

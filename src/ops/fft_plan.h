@@ -1,5 +1,5 @@
-/* The discrete Fourier transform of one length, in float64: powers of two by halves, other lengths as
- * a convolution (Bluestein) whose length is one. A plan is constant; threads share it. What both
+/* The discrete Fourier transform of one length, in float64: powers of two by halves, other lengths
+ * as a convolution (Bluestein) whose length is one. A plan is constant; threads share it. What both
  * take is charged to the thread's budget. */
 #pragma once
 

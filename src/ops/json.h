@@ -46,8 +46,8 @@ enum mr_json_kind mr_json_peek(struct mr_json *j);
 /* "a string", ... */
 const char *mr_json_kind_name(enum mr_json_kind kind);
 
-/* Each reads a value of the kind that mr_json_peek() has just said it is; a number as number.h reads
- * it: "Inf" of Infinity. */
+/* Each reads a value of the kind that mr_json_peek() has just said it is; a number as number.h
+ * reads it: "Inf" of Infinity. */
 int mr_json_string(struct mr_json *j, struct mr_json_text *ret, mr_error *err);
 int mr_json_number(struct mr_json *j, struct mr_string *ret, mr_error *err);
 int mr_json_bool(struct mr_json *j, bool *ret, mr_error *err);

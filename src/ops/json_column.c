@@ -151,7 +151,8 @@ void mr_json_column_drop(struct mr_json_column *c)
     c->lists = NULL;
 }
 
-/* Room for @bytes more in @b; what it has of the row at hand, behind @before, keeps to the limit. */
+/* Room for @bytes more in @b; what it has of the row at hand, behind @before, keeps to the
+ * limit. */
 static void *reserve(struct mr_buf *b, size_t before, size_t bytes, mr_error *err)
 {
     if (bytes > MR_ELEMENT_BYTES_MAX - MR_MIN(b->len - before, MR_ELEMENT_BYTES_MAX)) {

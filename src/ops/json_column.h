@@ -32,7 +32,8 @@ void mr_json_lengths_spec(const struct mr_json_field *f, const struct mr_leaf_sp
 /* MR_EINVAL if a tensor of @records axes has no room for those of @f, which is not open. */
 int mr_json_check_rank(const struct mr_json_field *f, int records, mr_error *err);
 
-/* Room for the values of @f in @rows rows of @records. mr_json_column_drop() also after a failure. */
+/* Room for the values of @f in @rows rows of @records. mr_json_column_drop() also after a
+ * failure. */
 int mr_json_column_open(struct mr_json_column *c, const struct mr_json_field *f,
                         const struct mr_input *records, uint32_t rows, uint32_t *bad_row,
                         mr_error *err);

@@ -10,7 +10,8 @@
 
 #define MAGIC UINT32_C(0x6d726c6b)
 
-/* Other bits of the hash stand beside the place, so that a key is looked at where it is the same. */
+/* Other bits of the hash stand beside the place, so that a key is looked at where it is the
+ * same. */
 struct slot {
     uint32_t place; /* NOTHING: free */
     uint32_t tag;

@@ -196,8 +196,8 @@ static void (*const matmuls[MR_DTYPE_COUNT])(const struct product *, const void 
                                              void *) = {
     [MR_INT32] = matmul_i32, [MR_INT64] = matmul_i64, MR_EACH_FLOAT(MR_LOOP_ENTRY, matmul, )};
 
-/* From so many multiplications on, copies of the matrices that lie together are worth their while. The
- * sums are the same: their terms come in one order. */
+/* From so many multiplications on, copies of the matrices that lie together are worth their while.
+ * The sums are the same: their terms come in one order. */
 #define COPY_FROM 4096
 
 static struct mr_axes one_axis(uint64_t size, uint64_t left, uint64_t right, uint64_t result)

@@ -1,8 +1,8 @@
 /*
- * Numbers in text, as TensorFlow reads them: ints with a '-' at most; floats in decimal, hexadecimal
- * ints, inf and nan in any case. Blanks around them do not count, and the locale of the process has
- * no say. A fast way for what is short, exact in both; what it cannot do is done by the C library.
- * Pure.
+ * Numbers in text, as TensorFlow reads them: ints with a '-' at most; floats in decimal,
+ * hexadecimal ints, inf and nan in any case. Blanks around them do not count, and the locale of the
+ * process has no say. A fast way for what is short, exact in both; what it cannot do is done by the
+ * C library. Pure.
  */
 #pragma once
 
@@ -18,6 +18,6 @@ bool mr_number_i32(struct mr_string s, int32_t *ret);
 bool mr_number_i64(struct mr_string s, int64_t *ret);
 bool mr_number_f32(struct mr_string s, float *ret);
 bool mr_number_f64(struct mr_string s, double *ret);
-/* An int of that dtype at @to, from what is written as one or as a whole number a double holds: 3.0,
- * 3e0. No blanks. */
+/* An int of that dtype at @to, from what is written as one or as a whole number a double holds:
+ * 3.0, 3e0. No blanks. */
 bool mr_number_whole(struct mr_string s, uint8_t dtype, unsigned char *to);

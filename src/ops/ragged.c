@@ -132,7 +132,8 @@ static int dims_reduce(const struct mr_row *row, struct mr_leaf_spec *spec, mr_e
     return check_splits(row, err);
 }
 
-/* What a row without values gives: TensorFlow's segment operators have the extremes of the dtype. */
+/* What a row without values gives: TensorFlow's segment operators have the extremes of the
+ * dtype. */
 static double empty_float(enum reduction how, double largest)
 {
     return how == SUM ? 0 : how == PROD ? 1 : how == MIN ? largest : -largest;

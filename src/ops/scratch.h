@@ -1,5 +1,5 @@
-/* Room to work in for one row: little of it lies on the stack, more of it is charged to the thread's
- * budget. */
+/* Room to work in for one row: little of it lies on the stack, more of it is charged to the
+ * thread's budget. */
 #pragma once
 
 #include "element/buffer.h"

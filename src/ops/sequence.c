@@ -1,5 +1,6 @@
-/* sequence_steps: the feature lists of tf.SequenceExample records as tf.Example records, one a step,
- * so that parse_example reads them. (The context of a SequenceExample is a tf.Example as it is.) */
+/* sequence_steps: the feature lists of tf.SequenceExample records as tf.Example records, one a
+ * step, so that parse_example reads them. (The context of a SequenceExample is a tf.Example as it
+ * is.) */
 #include "base/cancel.h"
 #include "base/limits.h"
 #include "ops/attr.h"

@@ -1,6 +1,6 @@
-/* string_split: strings as the vector of their parts; of a vector of strings also how many each has.
- * bytes_split: the same with a part for each byte. The parts are views of the input until the column
- * is gathered.
+/* string_split: strings as the vector of their parts; of a vector of strings also how many each
+ * has. bytes_split: the same with a part for each byte. The parts are views of the input until the
+ * column is gathered.
  *
  * A row takes little more than its bytes: where the parts end is looked for twice, and nothing is
  * put down in between. */

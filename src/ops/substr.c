@@ -3,7 +3,8 @@
 #include "ops/attr.h"
 #include "ops/loops.h"
 
-/* A character is a byte and those behind it that continue it, valid or not, as TensorFlow has it. */
+/* A character is a byte and those behind it that continue it, valid or not, as TensorFlow has
+ * it. */
 static bool continues(struct mr_string s, size_t at)
 {
     return (s.data[at] & 0xc0u) == 0x80u;

@@ -1,5 +1,5 @@
-/* unicode_decode: the code points of strings, where each begins, and of a vector of strings also how
- * many each has. Strings are decoded once: what comes out is as long as it is. */
+/* unicode_decode: the code points of strings, where each begins, and of a vector of strings also
+ * how many each has. Strings are decoded once: what comes out is as long as it is. */
 #include "base/buf.h"
 #include "ops/attr.h"
 #include "ops/rows.h"

@@ -1,5 +1,5 @@
-/* What TensorFlow's decoder accepts, no more and no less: "fmt " comes first, chunks are not padded,
- * and nothing but whole chunks may follow the samples. */
+/* What TensorFlow's decoder accepts, no more and no less: "fmt " comes first, chunks are not
+ * padded, and nothing but whole chunks may follow the samples. */
 #include "ops/wav.h"
 
 struct cursor {

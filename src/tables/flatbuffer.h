@@ -1,6 +1,6 @@
 /*
- * Reading FlatBuffers, bounds-checked: what Arrow's files describe themselves in. What is absent, or
- * lies outside of the bytes, is the default; the latter sets `bad`.
+ * Reading FlatBuffers, bounds-checked: what Arrow's files describe themselves in. What is absent,
+ * or lies outside of the bytes, is the default; the latter sets `bad`.
  *
  * Threads: none of its own.
  */

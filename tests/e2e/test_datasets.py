@@ -54,6 +54,8 @@ def test_from_tensors_and_slices():
     assert [list(r) for r in nested] == [[b"a", b"bc"], [b"", b"d"]]
     with pytest.raises(ValueError, match="differ"):
         Dataset.from_tensor_slices(([1, 2], [3]))
+    with pytest.raises(mr.errors.ResourceExhaustedError, match="rows in a block"):
+        Dataset.from_tensor_slices(np.zeros((2**33, 0)))  # not none of them
     with pytest.raises(ValueError, match="scalar"):
         Dataset.from_tensor_slices(3)
 

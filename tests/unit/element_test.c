@@ -351,13 +351,13 @@ static void components_have_names(void **state)
 
     assert_int_equal(mr_spec_new(leaves, 5, structure, &spec, NULL), MR_OK);
     for (size_t i = 0; i < 5; i++) {
-        assert_string_equal(MR_PLACE(spec, i), names[i]);
+        assert_string_equal(MR_COMPONENT(spec, i), names[i]);
     }
     mr_spec_unref(spec);
     assert_int_equal(mr_spec_new(&int64_scalar, 1, NULL, &spec, NULL), MR_OK);
-    assert_string_equal(MR_PLACE(spec, 0), "the element");
+    assert_string_equal(MR_COMPONENT(spec, 0), "the element");
     mr_spec_unref(spec);
-    assert_string_equal(MR_PLACE(NULL, 3), "component 3");
+    assert_string_equal(MR_COMPONENT(NULL, 3), "component 3");
 }
 
 static void a_long_name_of_a_component_is_cut(void **state)
@@ -367,8 +367,8 @@ static void a_long_name_of_a_component_is_cut(void **state)
 
     (void)snprintf(structure, sizeof structure, "{\"%0300d\":\"*\"}", 0);
     assert_int_equal(mr_spec_new(&int64_scalar, 1, structure, &spec, NULL), MR_OK);
-    const char *name = MR_PLACE(spec, 0);
-    assert_true(strlen(name) < MR_PLACE_BYTES);
+    const char *name = MR_COMPONENT(spec, 0);
+    assert_true(strlen(name) < MR_COMPONENT_BYTES);
     assert_string_equal(name + strlen(name) - 6, "000...");
     mr_spec_unref(spec);
 }
@@ -423,8 +423,8 @@ static void dicts_keep_the_order_of_their_keys(void **state)
     assert_string_equal(mr_spec_sorted(a), mr_spec_structure(b));
     assert_true(mr_spec_equal(a, b));
     assert_true(mr_spec_hash(a) == mr_spec_hash(b));
-    assert_string_equal(MR_PLACE(a, 0), "component ['a'][0]");
-    assert_string_equal(MR_PLACE(a, 1), "component ['b']");
+    assert_string_equal(MR_COMPONENT(a, 0), "component ['a'][0]");
+    assert_string_equal(MR_COMPONENT(a, 1), "component ['b']");
     mr_spec_unref(b);
 
     assert_int_equal(mr_spec_of_datasets(a, &b, NULL, &err), MR_OK);

@@ -367,7 +367,8 @@ def _point_at(column: _ffi.Column, array: Array) -> list[Any]:
 
 def _new_block(rows: int, table: ctypes.Array[_ffi.Column], columns: int) -> _ffi.ConstantHandle:
     ret, err = ctypes.c_void_p(), _ffi.Error()
-    check(lib.mr_block_new(rows, table, columns, byref(ret), byref(err)), err)
+    most = min(rows, 2**32 - 1)  # ctypes would cut off what is more: the library refuses it
+    check(lib.mr_block_new(most, table, columns, byref(ret), byref(err)), err)
     return _ffi.ConstantHandle(ret)
 
 

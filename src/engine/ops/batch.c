@@ -48,7 +48,8 @@ static int joined_components(const struct mr_attr *a, size_t n, bool **ret, mr_e
 static int infer_joined(struct mr_leaf_spec *leaf, const mr_spec *names, size_t i, mr_error *err)
 {
     if (leaf->rank == 0) {
-        return mr_error_set(err, MR_EINVAL, "%s is a scalar: nothing to join", MR_PLACE(names, i));
+        return mr_error_set(err, MR_EINVAL, "%s is a scalar: nothing to join",
+                            MR_COMPONENT(names, i));
     }
     if (leaf->rank > 0) {
         leaf->dims[0] = MR_DIM_UNKNOWN;
@@ -83,7 +84,7 @@ static int infer_spec(struct mr_infer *in, struct mr_leaf_spec *leaves, size_t n
         if (leaves[i].rank == MR_RANK_MAX) {
             return mr_error_set(err, MR_EINVAL,
                                 "%s has %d dimensions already, more are not possible",
-                                MR_PLACE(in->inputs[0]->spec, i), MR_RANK_MAX);
+                                MR_COMPONENT(in->inputs[0]->spec, i), MR_RANK_MAX);
         }
         memmove(leaves[i].dims + 1, leaves[i].dims,
                 (size_t)leaves[i].rank * sizeof leaves[i].dims[0]);

@@ -59,8 +59,8 @@ static int bind_row(struct mr_expander *e, const mr_block *row, struct mr_bound 
     return mr_bound_new(e->expansion, values, 0, ret, err);
 }
 
-/* Of the element alone, not of the dataset or of what stands above it: so its orders are the same in
- * every pipeline (mr_op_fixed_seed()), and do not depend on how many calls are made at once. */
+/* Of the element alone, not of the dataset or of what stands above it: so its orders are the same
+ * in every pipeline (mr_op_fixed_seed()), and do not depend on how many calls are made at once. */
 static uint64_t stream_of(const struct mr_expander *e, const mr_block *row)
 {
     uint64_t place = mr_block_placed(row) ? mr_block_place(row, 0) : e->index ^ e->head->part;

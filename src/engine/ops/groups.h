@@ -31,8 +31,9 @@ void mr_groups_remove(struct mr_groups *g, struct mr_group *group);
 /* Put element @row of @block into @group. MR_EEXHAUSTED says what all groups hold. */
 int mr_groups_put(const struct mr_groups *g, struct mr_group *group, mr_block *block, uint32_t row,
                   mr_error *err);
-/* The fewest elements with which @wanted groups get full, or MR_GROUPS_AHEAD if that is less; a group
- * that there is not yet takes @size, UINT64_MAX: that is not known. UINT64_MAX: nobody knows. */
+/* The fewest elements with which @wanted groups get full, or MR_GROUPS_AHEAD if that is less; a
+ * group that there is not yet takes @size, UINT64_MAX: that is not known. UINT64_MAX: nobody
+ * knows. */
 #define MR_GROUPS_AHEAD 8u
 uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t size, uint32_t wanted);
 

@@ -1,5 +1,5 @@
-/* The parallel form of map (parallel_map.c), chosen when it is opened, or, where the number of calls
- * is automatic, when a call has turned out to be worth handing over. */
+/* The parallel form of map (parallel_map.c), chosen when it is opened, or, where the number of
+ * calls is automatic, when a call has turned out to be worth handing over. */
 #pragma once
 
 #include "engine/ops/apply.h"

@@ -48,13 +48,13 @@ static int padded_leaves(const mr_spec *elements, const struct mr_attr *shapes,
         if (shapes == NULL && rank == MR_RANK_UNKNOWN) {
             rc = mr_error_set(err, MR_EINVAL,
                               "argument 'padded_shapes' is missing: %s has an unknown rank",
-                              MR_PLACE(elements, i));
+                              MR_COMPONENT(elements, i));
         } else if (shapes != NULL &&
                    (rank < 0 || rank > MR_RANK_MAX || shapes->count - at - 1 < rank)) {
             rc = mr_error_set(err, MR_EINVAL, "argument 'padded_shapes' has no shape for %s",
-                              MR_PLACE(elements, i));
+                              MR_COMPONENT(elements, i));
         } else if (shapes != NULL) {
-            rc = pad_leaf(&leaves[i], MR_PLACE(elements, i), rank, shapes->ints + at + 1, err);
+            rc = pad_leaf(&leaves[i], MR_COMPONENT(elements, i), rank, shapes->ints + at + 1, err);
             at += 1 + (int32_t)rank;
         }
     }

@@ -1,8 +1,8 @@
-/* tfrecord, text_line, csv_record and fixed_length_record: the records of one file, as strings. The file is
- * opened by the first pull, so that opening a pipeline does no I/O. An error of the file is given
- * once; then it has ended, and how many records it would have had, nobody knows. Where it is the
- * machine that failed, the next pull tries again. A record that is too large for the memory budget
- * is given up and passed over, but not before it was tried alone. */
+/* tfrecord, text_line, csv_record and fixed_length_record: the records of one file, as strings. The
+ * file is opened by the first pull, so that opening a pipeline does no I/O. An error of the file is
+ * given once; then it has ended, and how many records it would have had, nobody knows. Where it is
+ * the machine that failed, the next pull tries again. A record that is too large for the memory
+ * budget is given up and passed over, but not before it was tried alone. */
 #include "base/spare.h"
 #include "element/trace.h"
 #include "engine/ops/ops.h"
@@ -290,8 +290,8 @@ static int pass_over(struct records_iter *it, int rc, mr_error *err)
     return mr_op_fail(&it->head, it->head.delivered, rc, err);
 }
 
-/* Record number @rows of the block at hand. MR_OK: what was read before it is given first, or, where
- * that is nothing, it is read again. */
+/* Record number @rows of the block at hand. MR_OK: what was read before it is given first, or,
+ * where that is nothing, it is read again. */
 static int read_failed(struct records_iter *it, uint32_t rows, int rc, mr_error *err)
 {
     if (it->file->too_large && rows == 0 && it->usual > 0) {

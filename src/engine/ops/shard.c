@@ -56,7 +56,8 @@ static int shard_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     return mr_op_open_input(head, ctx, err);
 }
 
-/* Of the block at hand the elements that are ours, @most of them; *@ret = NULL if there are none. */
+/* Of the block at hand the elements that are ours, @most of them; *@ret = NULL if there are
+ * none. */
 static int pick(struct shard_iter *it, uint32_t most, mr_block **ret, mr_error *err)
 {
     uint64_t rows = mr_block_rows(it->block) - it->used;

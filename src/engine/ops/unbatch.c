@@ -58,7 +58,7 @@ static int unbatch_infer(struct mr_infer *in, mr_error *err)
         }
         if (leaf->rank == 0) {
             return mr_error_set(err, MR_EINVAL, "%s is a scalar: there is nothing to cut",
-                                MR_PLACE(from, i));
+                                MR_COMPONENT(from, i));
         }
         if (counts != NULL && counts[i] != MR_COLUMN_NONE) {
             leaf->dims[0] = MR_DIM_UNKNOWN;

@@ -1,5 +1,5 @@
-/* Which file a value was made of, where a function reads it: what errors name, in the function and in
- * all that its results go through. */
+/* Which file a value was made of, where a function reads it: what errors name, in the function and
+ * in all that its results go through. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "element/trace.h"

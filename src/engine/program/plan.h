@@ -114,8 +114,8 @@ struct mr_program {
     uint32_t nreaders; /* operators that read a file for each row */
 };
 
-/* What becomes of a node beside others: a slice of a decoded image needs no more than its part to be
- * decoded. */
+/* What becomes of a node beside others: a slice of a decoded image needs no more than its part to
+ * be decoded. */
 struct mr_merge {
     const struct mr_merge_rule *rule;  /* NULL: it stays as it is */
     const struct mr_fn_node *producer; /* of its first input, which it takes in */

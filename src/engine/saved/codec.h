@@ -15,7 +15,8 @@ enum mr_saved_codec {
     MR_SAVED_CODECS
 };
 
-/* "" (NULL too), "GZIP", "ZSTD", "LZ4", "SNAPPY"; "AUTO" is LZ4. MR_EINVAL names what else it is. */
+/* "" (NULL too), "GZIP", "ZSTD", "LZ4", "SNAPPY"; "AUTO" is LZ4. MR_EINVAL names what else it
+ * is. */
 int mr_saved_codec_parse(const char *name, enum mr_saved_codec *ret, mr_error *err);
 const char *mr_saved_codec_name(enum mr_saved_codec codec);
 

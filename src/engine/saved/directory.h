@@ -20,13 +20,14 @@ int mr_directories_make(const char *path, mr_error *err);
 int mr_directory_sync(const char *path, mr_error *err);
 
 /* The lock of directory @path, of one who is alone there, or of one of those who are not: its file,
- * and a descriptor that holds it, to be given back. MR_EEXISTS: that cannot be now. It goes with its
- * process. */
+ * and a descriptor that holds it, to be given back. MR_EEXISTS: that cannot be now. It goes with
+ * its process. */
 int mr_directory_lock(const char *path, bool alone, char **file, int *fd, mr_error *err);
 void mr_directory_unlock(char *file, int fd); /* NULL and -1 are fine */
 
-/* Remove directories of chunks whose writers were killed: unfinished ones that nobody holds, and, by
- * who is alone, all where there is no manifest. As far as it goes, since nothing depends on it. */
+/* Remove directories of chunks whose writers were killed: unfinished ones that nobody holds, and,
+ * by who is alone, all where there is no manifest. As far as it goes, since nothing depends on
+ * it. */
 void mr_directory_clear(const char *path, bool alone);
 
 /* Directory @path of chunks, which was made, is unfinished, and held: *@fd, until mr_run_end(). */

@@ -4,7 +4,8 @@
  *
  *   {"format": "millrace saved dataset", "version": 1,
  *    "run": directory of the chunks, "fingerprint": of the dataset that was saved, 32 hex digits,
- *    "compression": "" | "GZIP" | "ZSTD" | "LZ4" | "SNAPPY", "spec": [leaves, structure] (<millrace/spec.h>),
+ *    "compression": "" | "GZIP" | "ZSTD" | "LZ4" | "SNAPPY", "spec": [leaves, structure]
+ * (<millrace/spec.h>),
  *    "rows": n, "bytes": n,
  *    "chunks": [{"file": name, "shard": n, "rows": n, "bytes": n, "chain": 16 hex digits}, ...]}
  *

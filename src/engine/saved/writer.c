@@ -21,7 +21,8 @@
 #define RECORD_BYTES_DEFAULT (256 * MR_KIB)
 #define RECORD_ROWS 65536u
 #define CHUNK_BYTES_DEFAULT (64 * MR_MIB)
-/* Rows of all shards that wait until they make a record, and what a block takes besides its rows. */
+/* Rows of all shards that wait until they make a record, and what a block takes besides its
+ * rows. */
 #define WAITING_BYTES_MAX (16 * MR_MIB)
 #define BLOCK_BYTES 512u
 

@@ -58,9 +58,9 @@ MR_API const struct mr_column *mr_block_column(const mr_block *block, uint32_t i
 MR_API bool mr_block_exclusive(const mr_block *block);
 
 /*
- * Values [first, first + count) of a column of strings, as marshal.loads() of Python makes a list of
- * bytes objects of: that is many times as fast as to cut each value out of a buffer there. What it
- * returns is how many bytes that are; @to has room for them, or is NULL. count <= INT32_MAX.
+ * Values [first, first + count) of a column of strings, as marshal.loads() of Python makes a list
+ * of bytes objects of: that is many times as fast as to cut each value out of a buffer there. What
+ * it returns is how many bytes that are; @to has room for them, or is NULL. count <= INT32_MAX.
  */
 MR_API size_t mr_block_marshal(const mr_block *block, uint32_t column, uint64_t first,
                                uint64_t count, void *to);

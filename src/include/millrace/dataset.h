@@ -72,16 +72,16 @@ MR_API int mr_dataset_apply(const char *op, mr_dataset *const *inputs, size_t ni
                             mr_function *const *functions, size_t nfunctions, mr_builder *scope,
                             mr_dataset **ret, mr_error *err);
 /*
- * Where in the user's program the operator was added: "project/train.py:41", say. Errors of elements
- * name it. It is stored with the definition, and neither the fingerprint nor anything else knows it:
- * a dataset that a service has already keeps the locations with which it was registered first. Text
- * of at most MR_LOCATION_BYTES_MAX bytes (UTF-8, no control characters), copied; NULL: not known,
- * as at first. Only who has the only reference may set it: MR_EPRECOND.
+ * Where in the user's program the operator was added: "project/train.py:41", say. Errors of
+ * elements name it. It is stored with the definition, and neither the fingerprint nor anything else
+ * knows it: a dataset that a service has already keeps the locations with which it was registered
+ * first. Text of at most MR_LOCATION_BYTES_MAX bytes (UTF-8, no control characters), copied; NULL:
+ * not known, as at first. Only who has the only reference may set it: MR_EPRECOND.
  */
 #define MR_LOCATION_BYTES_MAX 96
 MR_API int mr_dataset_set_location(mr_dataset *ds, const char *location, mr_error *err);
-/* The same of what the user wrote there, as "TFRecordDataset" for the operator tfrecord: errors name
- * the operator so. NULL or "": by its own name, as at first. */
+/* The same of what the user wrote there, as "TFRecordDataset" for the operator tfrecord: errors
+ * name the operator so. NULL or "": by its own name, as at first. */
 MR_API int mr_dataset_set_called(mr_dataset *ds, const char *called, mr_error *err);
 MR_API mr_dataset *mr_dataset_ref(mr_dataset *ds);
 MR_API void mr_dataset_unref(mr_dataset *ds); /* NULL is fine */

@@ -2,8 +2,8 @@
  * Walk the elements of a dataset, made here or by the workers it is distributed to.
  *
  * An iterator belongs to one thread at a time; only mr_iterator_cancel(), mr_iterator_skipped(),
- * mr_iterator_ignored_errors() and mr_iterator_round() may come from another. It must be used in the process that opened it: after a
- * fork the child gets MR_EPRECOND.
+ * mr_iterator_ignored_errors() and mr_iterator_round() may come from another. It must be used in
+ * the process that opened it: after a fork the child gets MR_EPRECOND.
  */
 #ifndef MILLRACE_ITERATOR_H
 #define MILLRACE_ITERATOR_H
@@ -97,8 +97,8 @@ MR_API int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err);
 /*
  * How many errors of elements its ignore_errors have left out so far. Those of a part that workers
  * run are counted for the job, as far as messages have said: readers that share one see the same.
- * Those of a production that jobs share are not counted (the worker's metrics have them). A restored
- * iterator counts on. Never waits.
+ * Those of a production that jobs share are not counted (the worker's metrics have them). A
+ * restored iterator counts on. Never waits.
  */
 MR_API int mr_iterator_ignored_errors(mr_iterator *it, uint64_t *ret, mr_error *err);
 

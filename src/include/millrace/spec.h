@@ -6,7 +6,8 @@
  * line of compact JSON in which "*" stands for the next leaf:
  *     "*"                      one tensor
  *     ["*",["*","*"]]          a tuple (nested)
- *     {"b":"*","a":["*"]}      a dict. Its leaves are in the order of the bytes of the keys: those of
+ *     {"b":"*","a":["*"]}      a dict. Its leaves are in the order of the bytes of the keys: those
+ * of
  *                              "a" come first. Bindings show the keys in the order of the text
  *     {"!namedtuple":["Point",["x","y"],["*","*"]]}     a named tuple: type name, field names,
  *                                                       values

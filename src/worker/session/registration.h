@@ -104,7 +104,8 @@ bool mr_registration_note_final(struct mr_registration *s, uint64_t version);
 enum mr_registration_update {
     MR_REGISTRATION_APPLY,
     MR_REGISTRATION_ANOTHER_CLUSTERS, /* what it lists was another life's of ours */
-    MR_REGISTRATION_MISSED, /* it follows on one that was missed: all the list has to be asked for */
+    /* it follows on one that was missed: all the list has to be asked for */
+    MR_REGISTRATION_MISSED,
 };
 /* An update came, of a dispatcher of @incarnation. To be applied now, with @follows 0 as the whole
  * list; when all its tasks are here: mr_registration_applied(). */
