@@ -104,7 +104,7 @@ static void check_charged(const char *kernel, const char *inputs, const char *at
 
 static void dims_of_rows(void **state)
 {
-    unsigned char *values = calloc(ROWS, sizeof(int64_t));
+    unsigned char *values = calloc(ROWS, 1);
     mr_block *narrow = rows_that_differ(MR_INT8, values, NULL);
     mr_block *both[] = {narrow, narrow};
 
