@@ -140,10 +140,12 @@ MR_ELEMENTWISE(div, 2, 0, MR_SET_NUMBERS, .infer = infer_div, .loops = div_loops
         }                                                                                          \
         return n;                                                                                  \
     }
+INT_POW(i8, int8_t, uint32_t)
+INT_POW(i16, int16_t, uint32_t)
 INT_POW(i32, int32_t, uint32_t)
 INT_POW(i64, int64_t, uint64_t)
 MR_EACH_FLOAT(MR_BINARY_SLOW, pow, (pow(a, b)))
 
-MR_LOOPS_KERNEL(pow, 2, MR_KERNEL_MAY_FAIL,
-                MR_SET_INDEX | MR_SET_FLOATS, [MR_INT32] = pow_i32, [MR_INT64] = pow_i64,
+MR_LOOPS_KERNEL(pow, 2, MR_KERNEL_MAY_FAIL, MR_SET_SIGNED | MR_SET_FLOATS, [MR_INT8] = pow_i8,
+                [MR_INT16] = pow_i16, [MR_INT32] = pow_i32, [MR_INT64] = pow_i64,
                 MR_EACH_FLOAT(MR_LOOP_ENTRY, pow, ));

@@ -171,6 +171,7 @@ TABLE: list[tuple[str, str]] = [
         _UNKNOWN,
     ),
     (r"^as_dtype .*m\.as_dtype\(int\)", "| `as_dtype` |"),
+    (r"^Dataset\.range .*output_type=m\.string.* => refuses", _EARLY),
     (r"^TensorShape .* => refuses \(AttributeError: 'TensorShape' object", "| `TensorShape` |"),
     (r"^(Sparse)?TensorSpec .* => refuses .*needs a shape of known rank", "| `SparseTensorSpec` |"),
     (r"decode_(bmp|image) .*channels=4.* => .*BMP: channels is 4, it must be", "`io.decode_bmp`"),

@@ -38,6 +38,19 @@ def test_arithmetic(dtype):
     close(mr.complex(x.real, x.imag), x, dtype)
 
 
+@pytest.mark.parametrize("part", (mr.math.real, mr.math.conj))
+def test_only_numbers_have_parts(part):
+    assert part(np.array([2, -3])).tolist() == [2, -3]
+    for value in (np.array([True]), np.array(["a"])):
+        with pytest.raises(TypeError, match="takes numbers, not (bool|string)"):
+            part(value)
+
+
+def test_powers_of_narrow_integers_wrap_around():
+    assert mr.pow(np.int16(-6), np.int16(7)) == -17792  # as int16: -279936
+    assert over(mr.pow, np.array([3, -2], np.int8), np.array([4, 3], np.int8)).tolist() == [81, -8]
+
+
 def test_values_are_moved_whole():
     x = numbers(np.complex128, 6, 2)
     ds = mr.Dataset.from_tensor_slices(x).shuffle(6, seed=1).batch(6)

@@ -29,6 +29,13 @@ def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Any:
     return apply1("complex", [real, imag])
 
 
+def _is_complex(name: str, x: Tensor) -> bool:
+    """Whether @x is complex; TypeError if it is no number."""
+    if not (x.dtype.is_complex or x.dtype.is_floating or x.dtype.is_integer):
+        raise TypeError(f"{name} takes numbers, not {x.dtype.name}")
+    return x.dtype.is_complex
+
+
 @described("Floats of the shape of `input`.", input=_COMPLEX)
 def real(input: TensorLike, name: str | None = None) -> Any:
     """Give the real part, element-wise.
@@ -36,7 +43,7 @@ def real(input: TensorLike, name: str | None = None) -> Any:
     >>> mr.math.real(mr.complex([1.0], [2.0]))
     array([1.], dtype=float32)
     """
-    return compute_each(lambda x: apply1("real", [x]) if x.dtype.is_complex else x, [input])
+    return compute_each(lambda x: apply1("real", [x]) if _is_complex("real", x) else x, [input])
 
 
 @described("Floats of the shape of `input`.", input=_COMPLEX)
@@ -76,4 +83,4 @@ def conj(x: TensorLike, name: str | None = None) -> Any:
     >>> mr.math.conj(mr.complex([1.0], [2.0]))
     array([1.-2.j], dtype=complex64)
     """
-    return compute_each(lambda v: apply1("conj", [v]) if v.dtype.is_complex else v, [x])
+    return compute_each(lambda v: apply1("conj", [v]) if _is_complex("conj", v) else v, [x])
