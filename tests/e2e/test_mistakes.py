@@ -523,5 +523,9 @@ def test_a_padding_value_of_another_dtype_names_its_component():
     ds = mr.Dataset.from_tensor_slices({"id": [[1]], "words": [["a"]]})
     with pytest.raises(TypeError, match=r"padding_values, component \['words'\]: the literal 0 "):
         ds.padded_batch(2, padding_values=0)
+    with pytest.raises(ValueError, match=r"a dict with the keys 'id', 'words': got \[2\]"):
+        ds.padded_batch(2, padded_shapes=[2])
+    with pytest.raises(ValueError, match=r"a tuple of 2, one for each part: got \[2\]"):
+        ds.map(lambda x: (x["id"], x["words"])).padded_batch(2, padded_shapes=[2])
     padded = ds.padded_batch(2, {"id": [2], "words": [2]}, {"id": 0, "words": "-"})
     assert next(iter(padded))["words"].tolist() == [[b"a", b"-"]]

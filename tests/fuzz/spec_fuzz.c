@@ -7,6 +7,22 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Leaves in the places of leaves change nothing. */
+static void fill(const mr_spec *spec, size_t n)
+{
+    static const char *const leaf[64] = {[0 ... 63] = "\"*\""};
+    char *filled = NULL;
+
+    if (strstr(mr_spec_structure(spec), "!dataset") != NULL) {
+        return;
+    }
+    if (mr_structure_fill(mr_spec_structure(spec), leaf, n, &filled, NULL) < 0 ||
+        strcmp(filled, mr_spec_structure(spec)) != 0) {
+        abort();
+    }
+    mr_free(filled);
+}
+
 static void use(const mr_spec *spec)
 {
     struct mr_leaf_spec leaves[64];
@@ -28,10 +44,17 @@ static void use(const mr_spec *spec)
     }
     if (n <= 64) {
         if (mr_spec_new(leaves, n, mr_spec_structure(spec), &again, NULL) < 0 ||
-            !mr_spec_equal(spec, again) || mr_spec_hash(spec) != mr_spec_hash(again)) {
+            !mr_spec_equal(spec, again) || mr_spec_hash(spec) != mr_spec_hash(again) ||
+            strcmp(mr_spec_structure(spec), mr_spec_structure(again)) != 0) {
             abort();
         }
         mr_spec_unref(again);
+        if (mr_spec_new(leaves, n, mr_spec_sorted(spec), &again, NULL) < 0 ||
+            !mr_spec_equal(spec, again)) {
+            abort();
+        }
+        mr_spec_unref(again);
+        fill(spec, n);
     }
 }
 

@@ -21,6 +21,14 @@ from ..dtypes import as_dtype
 _NAMED = "!namedtuple"
 
 
+def _in_words(structure: Structure) -> str:
+    if isinstance(structure, list):
+        return f"a tuple of {len(structure)}, one for each part"
+    if isinstance(structure, dict) and _NAMED not in structure:
+        return f"a dict with the keys {', '.join(map(repr, structure))}"
+    return _structure.to_json(structure)
+
+
 def _match(structure: Structure, value: Any, what: str, defaults: bool = False) -> list[Any]:
     """
     @value's parts in the order of the leaves of @structure; @defaults: None stands for all parts of
@@ -47,8 +55,7 @@ def _match(structure: Structure, value: Any, what: str, defaults: bool = False) 
         pairs = [(structure[key], value[key]) for key in sorted(structure)]
     else:
         raise ValueError(
-            f"{what} must have the structure of the elements, "
-            f"{_structure.to_json(structure)}: got {value!r}"
+            f"{what} must have the structure of the elements, {_in_words(structure)}: got {value!r}"
         )
     return [leaf for child, part in pairs for leaf in _match(child, part, what, defaults)]
 
