@@ -72,19 +72,17 @@ def ways(call: Call) -> list[str]:
     return possible
 
 
-def run(call: Call, way: str) -> tuple[Any, Any]:
-    """The outcomes of both packages."""
-    if way != "outside":
-        source = text(call, way)
-        return tuple(
-            package(lambda names: outcome.common(quick(eval(source, names))))
-            for package in (ours, theirs)
-        )
+def run(call: Call, way: str, between: Callable[[], None]) -> tuple[Any, Any]:
+    """The outcomes of both packages; @between them something is done."""
 
     def function(names: dict[str, Any]) -> Any:
+        if way != "outside":
+            return outcome.common(quick(eval(text(call, way), names)))
         if not call.arguments:
             return outcome.common(eval(call.function, names))
         values = [as_argument(names, eval(a, names)) for a in call.arguments]
         return outcome.common(eval(call.function, names)(*values))
 
-    return ours(function), theirs(function)
+    mine = ours(function)
+    between()
+    return mine, theirs(function)

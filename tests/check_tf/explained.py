@@ -179,6 +179,8 @@ TABLE: list[tuple[str, str]] = [
     (rf"^{_RUNS}.* \| .*refuses .* not in (the )?list of allowed values", _DTYPES),
     # The literal comes first: TensorFlow makes an int32 or a float32 of it.
     (r"^\S+ \(differs\) \[\w+\] .*lambda a: m\.[\w.]+\(-?[\d.e]+, a\)", _LITERAL),
+    # TensorFlow aborts over a negative literal beside uint64, if the process has made others of it.
+    (r"^call \(died\).*m\.[\w.]+\(-\d+, a\).*np\.uint64.* =>  \| died", _LITERAL),
     (r" => refuses \(TypeError: the literal \S+ does not fit (u?int|float)\d+ ", _LITERAL),
     (r"\[outside\].* => refuses .* dtypes \w+ and \w+: cast one", "A NumPy value keeps its dtype"),
 ]

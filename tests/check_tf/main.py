@@ -107,8 +107,8 @@ class Work:
             return
         if part["kind"] == "calls":
             self.counts.update(counts)
-            rest = part["names"][part["names"].index(piece) + 1 :]
-            again = {**part, "names": rest}
+            rest = part["names"][part["names"].index(piece) :]
+            again = {**part, "names": rest, "first": begun["number"] + 1}
             left = len(rest)
         else:
             # What the family had counted went with the process: its pipelines before this one run again.
@@ -191,8 +191,8 @@ def main() -> int:
     work = Work(arguments.verbose, journal)
     work.counts.update(journal.counts(arguments.seed, arguments.first, arguments.pipelines))
     for i in range(0, len(wanted) if arguments.calls else 0, NAMES_A_PART):
-        part = {"kind": "calls", "names": wanted[i : i + NAMES_A_PART], "count": arguments.calls}
-        work.parts.put({**part, "seed": arguments.seed})
+        part = {"kind": "calls", "names": wanted[i : i + NAMES_A_PART], "seed": arguments.seed}
+        work.parts.put({**part, "first": 0, "count": arguments.calls})
     for begin, length in journal.missing(
         arguments.seed, arguments.first, arguments.first + arguments.pipelines
     ):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import gc
 import json
 import random
@@ -34,22 +35,25 @@ def tell(what: Difference, done: collections.Counter[str], **where: Any) -> None
     say(difference=dataclasses.asdict(what), row=row, **where)
 
 
-def check_calls(names: list[str], count: int, seed: str) -> collections.Counter[str]:
-    """@count calls of each of @names."""
-    done: collections.Counter[str] = collections.Counter()
+def check_calls(names: list[str], first: int, count: int, seed: str) -> None:
+    """Calls up to number @count of each of @names, of the first name from number @first on."""
     for name in names:
-        say(begin=name)
-        for number in range(count):
+        for number in range(first, count):
+            done: collections.Counter[str] = collections.Counter()
             call = GENERATORS[name](random.Random(f"{seed}:{name}:{number}"))
             for way in ways(call):
-                ours, theirs = run(call, way)
+                say(begin=name, number=number)
+                source = text(call, way)  # which this package runs first
+                between = functools.partial(say, begin=name, number=number, text=source)
+                ours, theirs = run(call, way, between)
                 done["calls"] += 1
                 done["refused"] += refused(ours) and refused(theirs)
                 kind = difference(ours, theirs, call.slack)
                 if kind is not None:
-                    what = Difference(name, kind, way, text(call, way), shown(ours), shown(theirs))
+                    what = Difference(name, kind, way, source, shown(ours), shown(theirs))
                     tell(what, done, seed=seed, number=number)
-    return done
+            say(done=done)
+        first = 0
 
 
 def check_pipelines(first: int, count: int, seed: str) -> None:
@@ -97,7 +101,7 @@ def main() -> None:
         say(names=list(GENERATORS))
         return
     if task["kind"] == "calls":
-        say(done=check_calls(task["names"], task["count"], task["seed"]))
+        check_calls(task["names"], task["first"], task["count"], task["seed"])
     else:
         check_pipelines(task["first"], task["count"], task["seed"])
     say(end=True)
