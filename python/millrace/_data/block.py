@@ -209,8 +209,8 @@ _ONE_DTYPE = (
 )
 
 
-def _what_to_give(value: Any) -> str:
-    """In the place of one of the values that are neither numbers nor strings."""
+def _what_to_give(value: Any, beside_strings: bool = False) -> str:
+    """In the place of @value, which is no string."""
     if _is_missing(value):
         return (
             "tensors have no place for what is missing. Fill it in (fillna of pandas), or leave "
@@ -221,7 +221,7 @@ def _what_to_give(value: Any) -> str:
             "tensors have no dates and times: give numbers, x.astype('int64'), or text, "
             "x.astype(str)"
         )
-    if isinstance(value, (bool, int, float, np.generic)):
+    if beside_strings and isinstance(value, (bool, int, float, np.generic)):
         return _ONE_DTYPE
     return "give numbers, x.astype('float64') or the like, or text, x.astype(str)"
 
@@ -239,9 +239,8 @@ def _strings_of(values: list[Any]) -> list[bytes]:
     if any(isinstance(values[i], (list, tuple, np.ndarray)) for i in wrong):
         raise ValueError(_ROWS_DIFFER + f" ({short(values)})")
     for i in sorted(wrong, key=lambda i: not _is_missing(values[i]))[:1]:
-        raise TypeError(
-            f"value {i} is {short(values[i])}, which is no string: {_what_to_give(values[i])}"
-        )
+        instead = _what_to_give(values[i], beside_strings=len(wrong) < len(values))
+        raise TypeError(f"value {i} is {short(values[i])}, which is no string: {instead}")
     return list(map(_to_bytes, values))
 
 
