@@ -4,9 +4,9 @@
  * that files have no traces while `traced` is false: as where there is no memory for them. Rounds are
  * interleaved; one line of JSON with CPU time with and without, and their ratio: of the medians.
  *
- *     trace_bench DIR [ROUNDS [CASE [1]]]
+ *     trace_bench DIR [ROUNDS [CASE [0|1]]]
  *
- * CASE: that one only; 1: with traces only, for a profiler.
+ * CASE: that one only; 0 or 1: without or with traces only, for a profiler.
  */
 #include "element/trace.h"
 #include "engine/engine.h"
@@ -303,11 +303,11 @@ static int by_size(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     int rounds = argc > 2 ? atoi(argv[2]) : 9;
-    bool only = argc > 4;
+    int only = argc > 4 ? atoi(argv[4]) : -1;
     const char *comma = "{";
 
     if (argc < 2 || rounds < 1 || rounds > ROUNDS_MAX) {
-        (void)fprintf(stderr, "usage: trace_bench DIR [ROUNDS [CASE [1]]]\n");
+        (void)fprintf(stderr, "usage: trace_bench DIR [ROUNDS [CASE [0|1]]]\n");
         return 2;
     }
     write_files(argv[1]);
@@ -318,15 +318,16 @@ int main(int argc, char **argv)
             continue;
         }
         for (int r = 0; r < rounds; r++) {
-            for (int with = only ? 1 : 0; with < 2; with++) {
-                traced = with;
-                took[with][r] = pass(cases[i].make);
+            for (int with = 0; with < 2; with++) {
+                if (only < 0 || only == with) {
+                    traced = with;
+                    took[with][r] = pass(cases[i].make);
+                }
             }
         }
-        for (int with = only ? 1 : 0; with < 2; with++) {
-            qsort(took[with], (size_t)rounds, sizeof took[0][0], by_size);
-        }
-        if (!only) {
+        if (only < 0) {
+            qsort(took[0], (size_t)rounds, sizeof took[0][0], by_size);
+            qsort(took[1], (size_t)rounds, sizeof took[0][0], by_size);
             double with = took[1][rounds / 2];
             double without = took[0][rounds / 2];
 
