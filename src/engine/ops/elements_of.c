@@ -41,23 +41,6 @@ static int elements_infer(struct mr_infer *in, mr_error *err)
     return MR_OK;
 }
 
-/* Errors name the records that the elements come from: what is known of the element that the dataset
- * is tells that of each, unless it came with them. */
-static void name_records(struct elements_iter *it)
-{
-    const mr_block *row = it->head.bound != NULL ? mr_bound_row(it->head.bound) : NULL;
-    uint32_t first = 0;
-
-    for (size_t i = 0; row != NULL && i < it->rows.n; i++) {
-        mr_block *rows = it->rows.parts[i].block; /* as they were read: nobody else has them */
-
-        if (!mr_block_traced(rows)) {
-            mr_block_trace_inside(rows, row, 0, first, (uint32_t)it->rows.rows);
-        }
-        first += mr_block_rows(rows);
-    }
-}
-
 static int elements_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     struct elements_iter *it = (struct elements_iter *)head;
@@ -77,8 +60,9 @@ static int elements_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     if (rc != MR_OK) {
         return mr_op_fail_at_open(head, rc, err);
     }
-    if (it->rows.rows <= MR_BLOCK_ROWS_MAX) {
-        name_records(it);
+    const mr_block *row = head->bound != NULL ? mr_bound_row(head->bound) : NULL;
+    if (row != NULL) {
+        mr_nested_trace(&it->rows, row, 0);
     }
     return MR_OK;
 }
