@@ -4,6 +4,7 @@
 #include "element/block.h"
 #include "engine/engine.h"
 #include "engine/env.h"
+#include "engine/nested.h"
 #include "engine/state.h"
 
 #include <millrace/iterator.h>
@@ -17,6 +18,7 @@
 struct mr_iterator {
     unsigned generation;
     mr_engine_iter *engine;
+    mr_spec *spec; /* of the elements */
     struct mr_read_reports reports;
     mr_block *block; /* that mr_iterator_next() walks, or that a restored state begins with */
     uint32_t row;    /* the next one of `block` to hand out */
@@ -121,6 +123,7 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
         mr_free(it);
         return rc;
     }
+    it->spec = mr_spec_ref(mr_dataset_spec(ds));
     *ret = it;
     return MR_OK;
 }
@@ -150,6 +153,7 @@ void mr_iterator_close(mr_iterator *it, struct mr_losses *ret)
         }
         mr_block_unref(it->block);
         mr_engine_close(it->engine);
+        mr_spec_unref(it->spec);
         if (ret != NULL) {
             (void)mr_iterator_losses(it, ret, NULL);
         }
@@ -215,6 +219,7 @@ static int pull(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **r
     uint32_t rows = rc == MR_OK ? mr_block_rows(*ret) : 0;
     mr_hand_log_came(hand, rows, mr_engine_passed(it->engine), rc == MR_END);
     if (rc == MR_OK) {
+        mr_nested_name_records(it->spec, ret); /* they may be read without the block */
         mr_round_log_hand_out(rounds, rows);
     } else if (rc < 0) {
         mr_round_log_fail(rounds);

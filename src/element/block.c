@@ -26,7 +26,7 @@ void mr_block_unref(const mr_block *block)
         return;
     }
     mr_origin_unref(b->origin);
-    mr_trace_unref(b->trace);
+    mr_trace_unref(b->trace.of);
     mr_buffer_unref(b->places.owner);
     bool embedded = b->embedded;
     for (uint32_t i = embedded ? 1 : 0; i < b->nheld; i++) {
@@ -152,7 +152,7 @@ void mr_block_discharge(const mr_block *block)
     if (block->places.owner != NULL) {
         mr_buffer_discharge(block->places.owner);
     }
-    mr_trace_discharge(block->trace);
+    mr_trace_discharge(block->trace.of);
 }
 
 size_t mr_block_pinned_bytes(const mr_block *block)
@@ -162,5 +162,5 @@ size_t mr_block_pinned_bytes(const mr_block *block)
     for (uint32_t i = 0; i < block->nheld; i++) {
         n += mr_buffer_size(block->held[i]);
     }
-    return n + mr_trace_bytes(block->trace);
+    return n + mr_trace_bytes(block->trace.of);
 }

@@ -31,8 +31,8 @@
  *
  *   total_bytes is a multiple of 64.
  *
- * Decoding validates everything: FIXED numbers in O(1), MR_BOOL, VAR and STRING in O(values), a
- * trace in O(rows).
+ * Decoding validates everything: FIXED numbers in O(1), MR_BOOL, VAR and STRING in O(values). A
+ * trace is read when somebody asks for it; what is wrong in it is not known.
  */
 #pragma once
 
@@ -67,6 +67,14 @@ int mr_block_slice(const mr_block *block, uint32_t first, uint32_t count, mr_blo
 /* All rows of @blocks (same spec) in one block; copies unless n = 1. FIXED columns of unequal dims
  * become VAR. */
 int mr_block_concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_error *err);
+/* The same of some rows of each, of at least one; copies. */
+struct mr_block_part {
+    mr_block *block;
+    uint32_t first;
+    uint32_t count;
+};
+int mr_block_concat_parts(const struct mr_block_part *parts, size_t n, mr_block **ret,
+                          mr_error *err);
 /* One row copied out, so that it pins no more than itself. */
 int mr_block_copy_rows(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret,
                        mr_error *err);

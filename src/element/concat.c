@@ -63,11 +63,11 @@ static bool same_dims(const struct mr_column *a, const struct mr_column *b)
     return memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
 }
 
-/* What column @i of all blocks together needs. */
-static int concat_layout(const mr_block *const *blocks, size_t n, uint32_t i,
+/* What column @i of all parts together needs. */
+static int concat_layout(const struct mr_block_part *parts, size_t n, uint32_t i,
                          struct mr_column_layout *l, mr_error *err)
 {
-    const struct mr_column *head = &blocks[0]->columns[i];
+    const struct mr_column *head = &parts[0].block->columns[i];
 
     memset(l, 0, sizeof *l);
     l->kind = head->kind;
@@ -75,7 +75,7 @@ static int concat_layout(const mr_block *const *blocks, size_t n, uint32_t i,
     l->rank = head->rank;
     memcpy(l->dims, head->dims, head->rank * sizeof l->dims[0]);
     for (size_t k = 0; k < n; k++) {
-        const struct mr_column *c = &blocks[k]->columns[i];
+        const struct mr_column *c = &parts[k].block->columns[i];
         uint64_t first;
         uint64_t count;
 
@@ -88,7 +88,7 @@ static int concat_layout(const mr_block *const *blocks, size_t n, uint32_t i,
         if (c->kind == MR_COLUMN_VAR || !same_dims(c, head)) {
             l->kind = MR_COLUMN_VAR;
         }
-        mr_column_values(c, 0, blocks[k]->rows, &first, &count);
+        mr_column_values(c, parts[k].first, parts[k].count, &first, &count);
         if (__builtin_add_overflow(l->values, count, &l->values)) {
             return mr_error_nomem(err);
         }
@@ -99,9 +99,10 @@ static int concat_layout(const mr_block *const *blocks, size_t n, uint32_t i,
     return MR_OK;
 }
 
-static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_error *err)
+int mr_block_concat_parts(const struct mr_block_part *parts, size_t n, mr_block **ret,
+                          mr_error *err)
 {
-    uint32_t ncolumns = blocks[0]->ncolumns;
+    uint32_t ncolumns = parts[0].block->ncolumns;
     struct mr_column_layout few[8] = {{0}};
     MR_AUTO(mr_free) struct mr_column_layout *many = NULL;
     struct mr_column_layout *layout = few;
@@ -109,11 +110,11 @@ static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_er
     uint64_t rows = 0;
 
     for (size_t k = 0; k < n; k++) {
-        if (blocks[k]->ncolumns != ncolumns) {
+        if (parts[k].block->ncolumns != ncolumns) {
             return mr_error_set(err, MR_EINVAL, "a block of %u columns cannot follow one of %u",
-                                blocks[k]->ncolumns, ncolumns);
+                                parts[k].block->ncolumns, ncolumns);
         }
-        rows += blocks[k]->rows;
+        rows += parts[k].count;
     }
     MR_TRY(mr_block_check_counts(rows, ncolumns, err));
     if (ncolumns > sizeof few / sizeof few[0]) {
@@ -121,42 +122,56 @@ static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_er
         MR_CHECK_ALLOC(many, err);
     }
     for (uint32_t i = 0; i < ncolumns; i++) {
-        MR_TRY(concat_layout(blocks, n, i, &layout[i], err));
+        MR_TRY(concat_layout(parts, n, i, &layout[i], err));
     }
     MR_TRY(mr_block_layout((uint32_t)rows, layout, ncolumns, 0, &whole, err));
     for (uint32_t i = 0; i < ncolumns; i++) {
         struct mr_column_fill at = {0};
 
         for (size_t k = 0; k < n; k++) {
-            mr_column_append(&whole->columns[i], &at, &blocks[k]->columns[i], 0, blocks[k]->rows);
+            mr_column_append(&whole->columns[i], &at, &parts[k].block->columns[i], parts[k].first,
+                             parts[k].count);
         }
     }
     for (size_t k = 0; k < n; k++) {
-        MR_TRY(mr_block_inherit(whole, blocks[k], err));
+        MR_TRY(mr_block_inherit(whole, parts[k].block, err));
     }
-    MR_TRY(mr_places_concat(whole, blocks, n, err));
-    mr_trace_concat(whole, blocks, n);
+    MR_TRY(mr_places_concat(whole, parts, n, err));
+    mr_trace_concat(whole, parts, n);
     *ret = mr_block_sealed(MR_TAKE(whole));
     return MR_OK;
 }
 
 int mr_block_concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_error *err)
 {
+    struct mr_block_part few[16];
+    MR_AUTO(mr_free) struct mr_block_part *many = NULL;
+    struct mr_block_part *parts = few;
+
     MR_ASSERT(n > 0);
     if (n == 1) {
         *ret = mr_block_ref(blocks[0]);
         return MR_OK;
     }
-    return concat(blocks, n, ret, err);
+    if (n > sizeof few / sizeof few[0]) {
+        parts = many = mr_reallocarray(NULL, n, sizeof *parts);
+        MR_CHECK_ALLOC(many, err);
+    }
+    for (size_t k = 0; k < n; k++) {
+        parts[k] = (struct mr_block_part){.block = (mr_block *)(uintptr_t)blocks[k], /* only read */
+                                          .count = blocks[k]->rows};
+    }
+    return mr_block_concat_parts(parts, n, ret, err);
 }
 
 int mr_block_copy_rows(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret,
                        mr_error *err)
 {
-    MR_AUTO(mr_block_unref) mr_block *part = NULL;
-    const mr_block *one;
+    const struct mr_block_part part = {.block = (mr_block *)(uintptr_t)block, /* only read */
+                                       .first = first,
+                                       .count = count};
 
-    MR_TRY(mr_block_slice(block, first, count, &part, err));
-    one = part;
-    return concat(&one, 1, ret, err);
+    MR_ASSERT(first <= block->rows);
+    MR_ASSERT(count <= block->rows - first);
+    return mr_block_concat_parts(&part, 1, ret, err);
 }

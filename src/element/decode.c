@@ -210,8 +210,7 @@ static int decode_trace(const unsigned char *base, uint64_t at, uint64_t total, 
         return mr_error_set(err, MR_EDATALOSS, "%llu bytes about records, %llu are there",
                             (unsigned long long)n, (unsigned long long)(total - at));
     }
-    MR_TRY_WRAP(mr_trace_decode(base + at, (size_t)n, block->rows, &block->trace, err), err,
-                "the records that the rows come from");
+    mr_block_trace_packed(block, base + at, (size_t)n);
     return MR_OK;
 }
 

@@ -58,9 +58,8 @@ struct mr_block {
     uint32_t nheld;
     uint32_t held_cap;
     bool embedded;     /* the memory of the block belongs to `own` */
-    mr_origin *origin; /* one reference, or NULL */
-    mr_trace *trace;   /* one reference, or NULL: of row r, its record trace_first + r */
-    uint32_t trace_first;
+    mr_origin *origin;          /* one reference, or NULL */
+    struct mr_trace_view trace; /* one reference */
     struct mr_block_places places;
     mr_buffer **held;
     mr_buffer *(*owners)[3]; /* of each column */
@@ -109,25 +108,22 @@ void mr_trace_discharge(mr_trace *trace);
 /* The trace of @block's rows as bytes (block.h) at the end of @out; nothing if nothing is known. */
 struct mr_buf;
 void mr_trace_encode(const mr_block *block, struct mr_buf *out);
-/* What is known of @rows rows; *@ret stays NULL where there is no memory for it. MR_EDATALOSS names
- * the fault. */
-int mr_trace_decode(const unsigned char *bytes, size_t size, uint32_t rows, mr_trace **ret,
-                    mr_error *err);
-/* @to, which has none, was made of these rows of @from, of all rows of @blocks in turn, or of their
- * columns. */
+/* @to, which has none, was made of rows of @from from @first on, of these rows of @from, of @parts in
+ * turn, or of the columns of @blocks. */
+void mr_trace_slice(mr_block *to, const mr_block *from, uint32_t first);
 void mr_trace_gather(mr_block *to, const mr_block *from, const uint32_t *rows);
-void mr_trace_concat(mr_block *to, const mr_block *const *blocks, size_t n);
+void mr_trace_concat(mr_block *to, const struct mr_block_part *parts, size_t n);
 void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n);
 
 /* ---- their places (places.h) ---- */
 
 /* @to has the rows of @from from @first on, or what was made of each of them. */
 void mr_places_slice(mr_block *to, const mr_block *from, uint32_t first);
-/* @to, which has none, was made of these rows of @from, of @per rows of @from each, of all rows of
- * @blocks in turn, or of their columns. */
+/* @to, which has none, was made of these rows of @from, of @per rows of @from each, of @parts in
+ * turn, or of the columns of @blocks. */
 int mr_places_gather(mr_block *to, const mr_block *from, const uint32_t *rows, mr_error *err);
 int mr_places_group(mr_block *to, const mr_block *from, uint32_t per, mr_error *err);
-int mr_places_concat(mr_block *to, const mr_block *const *blocks, size_t n, mr_error *err);
+int mr_places_concat(mr_block *to, const struct mr_block_part *parts, size_t n, mr_error *err);
 void mr_places_zip(mr_block *to, const mr_block *const *blocks, size_t n);
 
 /* Product of dims, or false if it does not fit or a dim is negative. */

@@ -66,8 +66,7 @@ static void init_head(mr_block *block, uint32_t rows, uint32_t n, uint32_t held_
     block->held_cap = held_cap;
     block->embedded = false;
     block->origin = NULL;
-    block->trace = NULL;
-    block->trace_first = 0;
+    block->trace = (struct mr_trace_view){0};
     block->places = (struct mr_block_places){0};
     block->owners = (mr_buffer * (*)[3])(void *)(block->columns + n);
     block->held = (mr_buffer **)(void *)(block->owners + n);

@@ -129,29 +129,29 @@ int mr_places_group(mr_block *to, const mr_block *from, uint32_t per, mr_error *
     return MR_OK;
 }
 
-int mr_places_concat(mr_block *to, const mr_block *const *blocks, size_t n, mr_error *err)
+int mr_places_concat(mr_block *to, const struct mr_block_part *parts, size_t n, mr_error *err)
 {
-    uint64_t next = blocks[0]->places.first;
+    uint64_t next = parts[0].block->places.first + parts[0].first;
     bool run = true;
     uint64_t *of = NULL;
 
     for (size_t k = 0; k < n; k++) {
-        const struct mr_block_places *p = &blocks[k]->places;
+        const struct mr_block_places *p = &parts[k].block->places;
 
         if (!p->known) {
             return MR_OK;
         }
-        run = run && p->of == NULL && p->first == next;
-        next += blocks[k]->rows;
+        run = run && p->of == NULL && p->first + parts[k].first == next;
+        next += parts[k].count;
     }
     if (run) {
-        mr_places_slice(to, blocks[0], 0);
+        mr_places_slice(to, parts[0].block, parts[0].first);
         return MR_OK;
     }
     MR_TRY(list_places(to, &of, err));
     for (size_t k = 0; k < n; k++) {
-        for (uint32_t r = 0; r < blocks[k]->rows; r++) {
-            *of++ = mr_block_place(blocks[k], r);
+        for (uint32_t r = 0; r < parts[k].count; r++) {
+            *of++ = mr_block_place(parts[k].block, parts[k].first + r);
         }
     }
     return MR_OK;

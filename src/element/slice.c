@@ -28,8 +28,7 @@ int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_blo
         slice_column(&part->columns[i], first);
     }
     part->origin = mr_origin_ref(block->origin);
-    part->trace = mr_trace_ref(block->trace);
-    part->trace_first = block->trace_first + first;
+    mr_trace_slice(part, block, first);
     mr_places_slice(part, block, first);
     *ret = mr_block_sealed(part);
     return MR_OK;

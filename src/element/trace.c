@@ -1,13 +1,13 @@
 /* What is known of rows, apart from the blocks that have it. */
 #include "element/trace_internal.h"
 
+#include "base/sync.h"
+
 /* What a trace may hold for each row that it knows, and besides. */
 #define ROW_BYTES_HELD 96u
 #define BYTES_HELD 512u
 /* References from trace to trace, which are followed by recursion. */
 #define DEPTH_MAX 16u
-/* Rows that are looked at for being one behind the other. */
-#define RUN_LOOKED_AT 32u
 
 /* ---- files ---- */
 
@@ -98,14 +98,27 @@ mr_trace *mr_trace_new_records(uint32_t rows)
     return t;
 }
 
-void mr_trace_set_part(mr_trace *t, uint32_t i, const mr_block *block, bool lent)
+mr_trace *mr_trace_new_picked(uint32_t rows, uint32_t nparts)
 {
-    mr_trace *of = lent ? block->trace : mr_trace_ref(block->trace);
+    mr_trace *t = mr_trace_new(MR_TRACE_JOINED, rows, nparts, rows * sizeof *t->picked);
 
-    t->parts[i] = (struct mr_trace_part){.trace = of, .first = block->trace_first, .lent = lent};
-    if (of != NULL && !lent) {
-        t->bytes += of->bytes;
-        t->depth = MR_MAX(t->depth, of->depth + 1);
+    if (t != NULL) {
+        t->picked = (uint32_t *)(void *)(t->parts + nparts);
+    }
+    return t;
+}
+
+void mr_trace_set_part(mr_trace *t, uint32_t i, struct mr_trace_view v, uint32_t row, bool lent)
+{
+    t->parts[i] = (struct mr_trace_part){.of = lent ? v.of : mr_trace_ref(v.of),
+                                         .first = v.first + row * v.step,
+                                         .step = v.step,
+                                         .per = v.per,
+                                         .lent = lent};
+    if (v.of != NULL && !lent) {
+        t->bytes += v.of->bytes;
+        t->depth = MR_MAX(t->depth, v.of->depth + 1);
+        t->shares = t->shares || v.of->shares;
     }
 }
 
@@ -125,10 +138,12 @@ void mr_trace_unref(mr_trace *t)
     mr_trace_file_unref(t->first.file);
     for (uint32_t i = 0; i < t->nparts; i++) {
         if (!t->parts[i].lent) {
-            mr_trace_unref(t->parts[i].trace);
+            mr_trace_unref(t->parts[i].of);
         }
     }
-    if (t->form == MR_TRACE_RECORDS) {
+    if (t->form == MR_TRACE_LOG) {
+        mr_trace_log_end(t);
+    } else if (t->form == MR_TRACE_RECORDS) {
         let_go_files(t->records, t->rows);
         mr_free(t->own);
     } else if (t->form == MR_TRACE_PACKED) {
@@ -144,11 +159,11 @@ size_t mr_trace_bytes(const mr_trace *t)
 
 void mr_trace_discharge(mr_trace *t)
 {
-    if (t == NULL || atomic_load(&t->discharged)) {
-        return;
+    if (t == NULL || t->form == MR_TRACE_LOG || atomic_load(&t->discharged)) {
+        return; /* a log is its owner's */
     }
     for (uint32_t i = 0; i < t->nparts; i++) {
-        mr_trace_discharge(t->parts[i].trace);
+        mr_trace_discharge(t->parts[i].of);
     }
     if (t->form == MR_TRACE_PACKED) {
         mr_trace_packed_discharge(t);
@@ -156,14 +171,17 @@ void mr_trace_discharge(mr_trace *t)
     atomic_store(&t->discharged, true);
 }
 
-mr_trace *mr_trace_settle(mr_trace *t)
+bool mr_trace_is_settled(const mr_trace *t, uint64_t rows)
 {
-    size_t rows = (size_t)t->rows * (t->form == MR_TRACE_GROUPS ? t->per : 1);
+    return t->depth <= DEPTH_MAX && t->bytes <= BYTES_HELD + rows * ROW_BYTES_HELD;
+}
 
-    if (t->depth <= DEPTH_MAX && t->bytes <= BYTES_HELD + rows * ROW_BYTES_HELD) {
+mr_trace *mr_trace_settle(mr_trace *t, uint64_t rows)
+{
+    if (mr_trace_is_settled(t, rows)) {
         return t;
     }
-    mr_trace *flat = mr_trace_flat(t, 0, t->rows);
+    mr_trace *flat = mr_trace_flat(mr_trace_all(t), t->rows);
     mr_trace_unref(t);
     return flat;
 }
@@ -195,143 +213,190 @@ void mr_record_join(struct mr_record *to, const struct mr_record *r)
     to->more += r->more + 1;
 }
 
-/* Of the parts of @t, which is joined, the one that has row *@at, which becomes the row of its
- * trace; *@n are the rows from there on, which become those of the part. */
-static const struct mr_trace_part *part_of_joined(const mr_trace *t, uint32_t *at, uint32_t *n)
+/* The part of @t that has row @at of all, which *@begin is the first of; NULL: none has. */
+static const struct mr_trace_part *part_of(const mr_trace *t, uint32_t at, uint32_t *begin)
 {
     uint32_t low = 0;
-    uint32_t high = t->nparts - 1;
+    uint32_t high = t->nparts;
 
     while (low < high) { /* There may be a part for every other row. */
         uint32_t middle = low + (high - low) / 2;
 
-        if (*at < t->parts[middle].end) {
+        if (at < t->parts[middle].end) {
             high = middle;
         } else {
             low = middle + 1;
         }
     }
-    const struct mr_trace_part *part = &t->parts[low];
-    *n = MR_MIN(*n, part->end - *at);
-    *at = part->first + (*at - (low > 0 ? t->parts[low - 1].end : 0));
-    return part;
+    *begin = low > 0 ? t->parts[low - 1].end : 0;
+    return low < t->nparts ? &t->parts[low] : NULL;
 }
 
-/* The same of the one that @t was picked of. */
-static const struct mr_trace_part *part_of_picked(const mr_trace *t, uint32_t *at, uint32_t *n)
-{
-    const uint32_t *picked = t->picked + *at;
-    uint32_t run = 1;
-    uint32_t most = MR_MIN(*n, RUN_LOOKED_AT);
+/* What is done with rows of what a trace refers to. */
+typedef void use_rows(void *ctx, struct mr_trace_view v, uint32_t row, uint32_t n);
 
-    while (run < most && picked[run] == picked[0] + run) {
-        run++;
-    }
-    *n = run;
-    *at = t->parts[0].first + picked[0];
-    return &t->parts[0];
-}
-
-const mr_trace *mr_trace_find(const mr_trace *t, uint32_t *at, uint32_t *n)
+/* Of @t, which is a join, rows [@first, @first + @n). */
+static void walk_parts(const mr_trace *t, uint32_t first, uint32_t n, use_rows *use, void *ctx)
 {
-    for (;;) {
-        if (t != NULL && t->form == MR_TRACE_JOINED) {
-            t = part_of_joined(t, at, n)->trace;
-        } else if (t != NULL && t->form == MR_TRACE_PICKED) {
-            t = part_of_picked(t, at, n)->trace;
+    const uint32_t *picked = t->form == MR_TRACE_JOINED ? t->picked : NULL;
+
+    for (uint32_t run; n > 0; first += run, n -= run) {
+        uint32_t at = picked == NULL ? first : first < t->rows ? picked[first] : UINT32_MAX;
+        uint32_t begin = 0;
+        const struct mr_trace_part *part = part_of(t, at, &begin);
+
+        if (part == NULL) {
+            run = picked != NULL ? 1 : n;
+            use(ctx, (struct mr_trace_view){0}, 0, run);
         } else {
-            return t;
+            run = picked != NULL ? 1 : MR_MIN(n, part->end - at);
+            use(ctx, mr_trace_view_of(part), at - begin, run);
         }
     }
 }
 
-/* What was made of rows [@first, @first + @n) of @t. */
-static struct mr_record record_of_rows(const mr_trace *t, uint32_t first, uint32_t n,
-                                       struct mr_packed_cursor *c)
+static void walk(const mr_trace *t, uint32_t first, uint32_t n, use_rows *use, void *ctx)
 {
-    struct mr_record all = {0};
-
-    for (uint32_t run; n > 0; n -= run, first += run) {
-        uint32_t at = first;
-        run = n;
-        const mr_trace *part = mr_trace_find(t, &at, &run);
-        uint32_t looked_up = part == NULL                                                  ? 0
-                             : part->form == MR_TRACE_FILE || part->form == MR_TRACE_ALIKE ? 1
-                                                                                           : run;
-
-        for (uint32_t k = 0; k < looked_up; k++) {
-            struct mr_record one = mr_trace_at(part, at + k, c);
-
-            one.more += part->form == MR_TRACE_FILE ? run - 1 : 0;
-            mr_record_join(&all, &one);
-        }
+    if (t->form != MR_TRACE_LOG) {
+        walk_parts(t, first, n, use, ctx);
+        return;
     }
-    return all;
+    MR_LOCK(&t->growth->lock);
+    walk_parts(t, first, n, use, ctx);
 }
 
-static struct mr_record record_of_zipped(const mr_trace *t, uint32_t at)
+static struct mr_record record_of_file(const mr_trace *t, uint32_t row)
 {
-    struct mr_record all = {0};
+    struct mr_record r = t->first;
 
-    for (uint32_t i = 0; i < t->nparts; i++) {
-        struct mr_packed_cursor nowhere = {0};
-        struct mr_record one =
-            record_of_rows(t->parts[i].trace, t->parts[i].first + at, 1, &nowhere);
-
-        mr_record_join(&all, &one);
-    }
-    return all;
+    r.number += row;
+    r.offset = t->offsets == NULL ? 0
+               : t->steps != NULL ? t->offsets[row / MR_STEPS_PER_PLACE] + t->steps[row]
+                                  : t->offsets[row];
+    return r;
 }
 
-static uint64_t offset_at(const mr_trace *t, uint32_t row)
+static void join_one(void *ctx, const struct mr_record *record)
 {
-    if (t->offsets == NULL) {
-        return 0;
-    }
-    return t->steps != NULL ? t->offsets[row / MR_STEPS_PER_PLACE] + t->steps[row]
-                            : t->offsets[row];
+    mr_record_join(ctx, record);
 }
 
-struct mr_record mr_trace_at(const mr_trace *t, uint32_t row, struct mr_packed_cursor *c)
+static void join_some(void *ctx, struct mr_trace_view v, uint32_t row, uint32_t n)
 {
+    mr_trace_join(v, row, n, ctx);
+}
+
+/* As mr_trace_join() of rows of @t, of which there may be fewer. */
+static void join_rows(const mr_trace *t, uint32_t first, uint32_t n, struct mr_record *all)
+{
+    const uint32_t there = first < t->rows ? MR_MIN(n, t->rows - first) : 0;
+
     switch (t->form) {
     case MR_TRACE_FILE:
-        return (struct mr_record){
-            .file = t->first.file, .number = t->first.number + row, .offset = offset_at(t, row)};
-    case MR_TRACE_RECORDS: return row < t->rows ? t->records[row] : (struct mr_record){0};
-    case MR_TRACE_ALIKE: return t->first;
-    case MR_TRACE_PACKED:
-        if (c->trace != t) {
-            *c = (struct mr_packed_cursor){.trace = t};
+        if (there > 0) {
+            struct mr_record run = record_of_file(t, first);
+
+            run.more = there - 1;
+            mr_record_join(all, &run);
         }
-        return mr_trace_packed_next(t, row, c);
-    case MR_TRACE_GROUPS:
-        return record_of_rows(t->parts[0].trace, t->parts[0].first + row * t->per, t->per, c);
-    case MR_TRACE_ZIPPED: return record_of_zipped(t, row);
+        break;
+    case MR_TRACE_RECORDS:
+        for (uint32_t k = 0; k < there; k++) {
+            mr_record_join(all, &t->records[first + k]);
+        }
+        break;
+    case MR_TRACE_PACKED: mr_trace_packed_each(t, first, there, join_one, all); break;
     case MR_TRACE_JOINED:
-    case MR_TRACE_PICKED: break;
+    case MR_TRACE_LOG: walk(t, first, n, join_some, all); break;
+    case MR_TRACE_ZIPPED:
+        for (uint32_t k = 0; k < there; k++) {
+            for (uint32_t i = 0; i < t->nparts; i++) {
+                mr_trace_join(mr_trace_view_of(&t->parts[i]), first + k, 1, all);
+            }
+        }
+        break;
     }
-    MR_ASSERT(false); /* mr_trace_find() goes through them */
-    return (struct mr_record){0};
 }
 
-mr_trace *mr_trace_flat(const mr_trace *t, uint32_t first, uint32_t rows)
+void mr_trace_join(struct mr_trace_view v, uint32_t row, uint32_t n, struct mr_record *all)
+{
+    if (v.of == NULL || n == 0) {
+        return;
+    }
+    if (v.step <= v.per) { /* without a gap */
+        join_rows(v.of, v.first + row * v.step, (n - 1) * v.step + v.per, all);
+        return;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        join_rows(v.of, v.first + (row + k) * v.step, v.per, all);
+    }
+}
+
+struct taker {
+    mr_trace_take *take;
+    void *ctx;
+};
+
+static void tell_some(void *ctx, struct mr_trace_view v, uint32_t row, uint32_t n)
+{
+    const struct taker *to = ctx;
+
+    mr_trace_each(v, row, n, to->take, to->ctx);
+}
+
+/* As mr_trace_each() of rows of @t. */
+static void tell_rows(const mr_trace *t, uint32_t first, uint32_t n, struct taker *to)
+{
+    if (t->form == MR_TRACE_JOINED || t->form == MR_TRACE_LOG) {
+        walk(t, first, n, tell_some, to);
+        return;
+    }
+    const uint32_t there = first < t->rows ? MR_MIN(n, t->rows - first) : 0;
+    if (t->form == MR_TRACE_PACKED) {
+        mr_trace_packed_each(t, first, there, to->take, to->ctx);
+    }
+    for (uint32_t k = t->form == MR_TRACE_PACKED ? there : 0; k < n; k++) {
+        struct mr_record one = {0};
+
+        if (t->form == MR_TRACE_FILE && k < there) {
+            one = record_of_file(t, first + k);
+        } else {
+            join_rows(t, first + k, 1, &one);
+        }
+        to->take(to->ctx, &one);
+    }
+}
+
+void mr_trace_each(struct mr_trace_view v, uint32_t row, uint32_t n, mr_trace_take *take, void *ctx)
+{
+    struct taker to = {.take = take, .ctx = ctx};
+
+    if (v.of != NULL && v.step == 1 && v.per == 1) {
+        tell_rows(v.of, v.first + row, n, &to);
+        return;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        struct mr_record one = {0};
+
+        mr_trace_join(v, row + k, 1, &one);
+        take(ctx, &one);
+    }
+}
+
+static void list_one(void *ctx, const struct mr_record *record)
+{
+    mr_trace *list = ctx;
+
+    list->records[list->rows++] = *record;
+}
+
+mr_trace *mr_trace_flat(struct mr_trace_view v, uint32_t rows)
 {
     mr_trace *flat = mr_trace_new_records(rows);
-    struct mr_packed_cursor c = {0};
-    uint32_t n;
 
-    for (uint32_t r = 0; flat != NULL && r < rows; r += n) {
-        uint32_t at = first + r;
-        n = rows - r;
-        const mr_trace *part = mr_trace_find(t, &at, &n);
-
-        for (uint32_t k = 0; k < n; k++) {
-            flat->records[r + k] =
-                part != NULL ? mr_trace_at(part, at + k, &c) : (struct mr_record){0};
-        }
-    }
     if (flat != NULL) {
+        flat->rows = 0;
+        mr_trace_each(v, 0, rows, list_one, flat);
         mr_trace_hold_files(flat);
     }
     return flat;
@@ -339,53 +404,45 @@ mr_trace *mr_trace_flat(const mr_trace *t, uint32_t first, uint32_t rows)
 
 bool mr_block_traced(const mr_block *block)
 {
-    return block->trace != NULL;
+    return block->trace.of != NULL;
 }
 
 struct mr_record mr_block_record(const mr_block *block, uint32_t row)
 {
-    struct mr_packed_cursor nowhere = {0};
+    struct mr_record record = {0};
 
-    return record_of_rows(block->trace, block->trace_first + row, 1, &nowhere);
+    mr_trace_join(block->trace, row, 1, &record);
+    return record;
 }
 
-struct mr_record mr_block_record_next(const mr_block *block, uint32_t row,
-                                      struct mr_record_cursor *c)
+static void keep_view(void *ctx, struct mr_trace_view v, uint32_t row, uint32_t n)
 {
-    uint32_t at = block->trace_first + row;
+    v.first += row * v.step;
+    *(struct mr_trace_view *)ctx = v;
+}
 
-    if (c->trace != block->trace) {
-        mr_record_cursor_clear(c);
-        c->trace =
-            mr_trace_ref(block->trace); /* another one at its address would be taken for it */
+void mr_block_trace_inside(mr_block *to, const mr_block *from, uint32_t row, uint32_t first,
+                           uint32_t n)
+{
+    struct mr_trace_view v = from->trace;
+
+    MR_ASSERT(to->trace.of == NULL && first <= n && to->rows <= n - first);
+    v.first += row * v.step;
+    while (v.of != NULL && v.per == 1 &&
+           (v.of->form == MR_TRACE_JOINED || v.of->form == MR_TRACE_LOG)) {
+        walk(v.of, v.first, 1, keep_view, &v); /* what has it has a reference to that */
     }
-    if (at < c->row || at - c->row >= c->rows) {
-        c->row = at;
-        c->at = at;
-        c->rows = block->rows - row;
-        c->part = mr_trace_find(c->trace, &c->at, &c->rows);
+    if (v.of != NULL && v.of->inside && n <= v.per) {
+        to->trace = mr_trace_all(mr_trace_ref(v.of));
+        to->trace.first = v.first + first;
     }
-    return c->part != NULL ? mr_trace_at(c->part, c->at + (at - c->row), &c->packed)
-                           : (struct mr_record){0};
-}
-
-void mr_record_cursor_clear(struct mr_record_cursor *c)
-{
-    mr_trace_unref(c->trace);
-    *c = (struct mr_record_cursor){0};
-}
-
-void mr_record_of(const mr_block *block, uint32_t row, struct mr_record *ret)
-{
-    *ret = mr_block_record(block, row);
-    (void)mr_trace_file_ref(ret->file);
 }
 
 void mr_record_add(struct mr_record *to, const mr_block *block)
 {
-    struct mr_packed_cursor nowhere = {0};
-    struct mr_record more = record_of_rows(block->trace, block->trace_first, block->rows, &nowhere);
+    struct mr_record more = {0};
 
+    mr_trace_join(block->trace, 0, block->rows, &more);
     if (to->file == NULL) {
         (void)mr_trace_file_ref(more.file);
     }

@@ -1,7 +1,8 @@
 /*
  * Traces in few bytes: for blocks that are kept, and for the encoded form (block.h):
  *
- *   files: count; for each: places (enum mr_trace_places), bytes of the path, path
+ *   files: 2 * count + whether rows are datasets, of whose elements each is told; if so, of how many,
+ *          the same for all; for each file: places (enum mr_trace_places), bytes of the path, path
  *   rows:  in groups of GROUP, each of which begins as if behind record 0 at offset 0 of no file.
  *          A row is a number n:
  *            n even: it begins n / 2 bytes behind the row before it, and has as many records,
@@ -30,14 +31,22 @@
 /* What a file takes besides its path, at most: a path may have one byte. */
 #define FILE_BYTES 40u
 
-struct mr_trace_packed {
+/* What the bytes say. */
+struct unpacked {
     mr_trace_file **files; /* one reference each */
     uint32_t nfiles;
-    size_t size;
-    const unsigned char *rows;   /* to the end of `bytes` */
+    uint32_t readable;           /* rows: those behind them nobody can read */
+    const unsigned char *rows;   /* to the end of the bytes */
     uint32_t *groups;            /* where they begin, from `rows` on */
     _Atomic(mr_memory *) memory; /* charged for `files`; NULL: nobody is (any more) */
     size_t charged;
+};
+
+struct mr_trace_packed {
+    _Atomic(struct unpacked *) unpacked; /* NULL: nobody has asked yet */
+    uint32_t nfiles;
+    uint32_t files; /* where they begin */
+    size_t size;
     unsigned char bytes[];
 };
 
@@ -92,8 +101,9 @@ static uint64_t unfold(uint64_t v, uint64_t from)
 struct packer {
     struct mr_buf files;
     struct mr_buf rows;
+    struct mr_record before;
+    uint32_t row;
     uint32_t nfiles;
-    uint32_t nrecent;
     const mr_trace_file *recent[FILES_SEARCHED]; /* file k, from 0, at k % FILES_SEARCHED */
     bool known;                                  /* of any row */
 };
@@ -146,39 +156,55 @@ static unsigned char *put_row(struct packer *p, unsigned char *to, const struct 
     return several ? put_number(to, (uint64_t)r->more << 1 | r->scattered) : to;
 }
 
-static void put_rows(struct packer *p, const mr_block *block)
+static void put_next(void *ctx, const struct mr_record *record)
 {
-    struct mr_record_cursor from = {0};
-    struct mr_record before = {0};
+    struct packer *p = ctx;
+    unsigned char *to = mr_buf_reserve(&p->rows, ROW_BYTES_MAX);
 
-    for (uint32_t r = 0; r < block->rows && !p->rows.failed; r++) {
-        struct mr_record record = mr_block_record_next(block, r, &from);
-        unsigned char bytes[ROW_BYTES_MAX];
-
-        before = r % GROUP == 0 ? (struct mr_record){0} : before;
-        unsigned char *end = put_row(p, bytes, &record, &before);
-        mr_buf_append(&p->rows, bytes, (size_t)(end - bytes));
-        if (record.file != NULL) {
-            p->known = true;
-            before = record;
-        }
+    if (to == NULL) {
+        return;
     }
-    mr_record_cursor_clear(&from);
+    if (p->row++ % GROUP == 0) {
+        p->before = (struct mr_record){0};
+    }
+    p->rows.len += (size_t)(put_row(p, to, record, &p->before) - to);
+    if (record->file != NULL) {
+        p->known = true;
+        p->before = *record;
+    }
 }
 
 void mr_trace_encode(const mr_block *block, struct mr_buf *out)
 {
-    struct packer p = {.files = MR_BUF_INIT, .rows = MR_BUF_INIT};
-    unsigned char count[NUMBER_BYTES_MAX];
+    const struct mr_trace_view *v = &block->trace;
+    struct packer p;
+    unsigned char head[2 * NUMBER_BYTES_MAX];
 
-    if (block->trace == NULL) {
+    if (v->of == NULL || block->rows == 0) {
         return;
     }
-    put_rows(&p, block);
-    if (p.known && !p.files.failed && !p.rows.failed) {
-        unsigned char *end = put_number(count, p.nfiles);
+    const bool inside = v->of->inside && v->step == v->per && v->per > 1;
+    const uint32_t per = inside ? v->per : 1;
+    if (v->of->form == MR_TRACE_PACKED && v->of->rows == block->rows * per && v->first == 0 &&
+        v->step == per && v->per == per) { /* as they came */
+        mr_buf_append(out, v->of->packed->bytes, v->of->packed->size);
+        return;
+    }
+    p.files = p.rows = (struct mr_buf)MR_BUF_INIT;
+    p.row = p.nfiles = 0; /* of which there are none in `recent` */
+    p.known = false;
+    if (inside) {
+        const struct mr_trace_view rows = {.of = v->of, .first = v->first, .step = 1, .per = 1};
 
-        mr_buf_append(out, count, (size_t)(end - count));
+        mr_trace_each(rows, 0, block->rows * per, put_next, &p);
+    } else {
+        mr_trace_each(*v, 0, block->rows, put_next, &p);
+    }
+    if (p.known && !p.files.failed && !p.rows.failed) {
+        unsigned char *end = put_number(head, (uint64_t)p.nfiles << 1 | inside);
+
+        end = inside ? put_number(end, per) : end;
+        mr_buf_append(out, head, (size_t)(end - head));
         mr_buf_append(out, p.files.data, p.files.len);
         mr_buf_append(out, p.rows.data, p.rows.len);
     }
@@ -190,7 +216,7 @@ void mr_trace_encode(const mr_block *block, struct mr_buf *out)
 
 /* The next row; *@at is the last one before it that is known, or zero. false: these are no bytes of
  * a row. */
-static bool get_row(struct bytes *b, const struct mr_trace_packed *p, struct mr_record *at,
+static bool get_row(struct bytes *b, const struct unpacked *u, struct mr_record *at,
                     struct mr_record *ret)
 {
     uint64_t n;
@@ -211,11 +237,11 @@ static bool get_row(struct bytes *b, const struct mr_trace_packed *p, struct mr_
         *ret = *at;
         return at->file != NULL;
     }
-    if (n >> 2 == 0 || n >> 2 > p->nfiles || !get_number(b, &number) || !get_number(b, &offset) ||
+    if (n >> 2 == 0 || n >> 2 > u->nfiles || !get_number(b, &number) || !get_number(b, &offset) ||
         ((n & 2) != 0 && (!get_number(b, &more) || more >> 1 > UINT32_MAX))) {
         return false;
     }
-    *at = (struct mr_record){.file = p->files[(n >> 2) - 1],
+    *at = (struct mr_record){.file = u->files[(n >> 2) - 1],
                              .number = unfold(number, at->number),
                              .offset = unfold(offset, at->offset),
                              .more = (uint32_t)(more >> 1),
@@ -224,175 +250,193 @@ static bool get_row(struct bytes *b, const struct mr_trace_packed *p, struct mr_
     return true;
 }
 
-struct mr_record mr_trace_packed_next(const mr_trace *t, uint32_t row, struct mr_packed_cursor *c)
+static void unpacked_free(struct unpacked *u)
 {
-    const struct mr_trace_packed *p = t->packed;
-    const uint32_t group = row - row % GROUP;
-    struct mr_record record = {0};
-
-    if (c->next > row || c->next <= group) {
-        c->next = group;
-        c->begin = p->groups[row / GROUP];
-        c->before = (struct mr_record){0};
+    if (u == NULL) {
+        return;
     }
-    struct bytes b = {.p = p->rows + c->begin, .end = p->bytes + p->size};
-    for (; c->next <= row; c->next++) {
-        bool ok = get_row(&b, p, &c->before, &record);
-
-        MR_ASSERT(ok); /* All were read when it was made. */
+    mr_memory_release(atomic_exchange(&u->memory, NULL), u->charged);
+    for (uint32_t i = 0; i < u->nfiles; i++) {
+        mr_trace_file_unref(u->files[i]);
     }
-    c->begin = (uint32_t)(b.p - p->rows);
-    return record;
+    mr_free(u->files);
+    mr_free(u->groups);
+    mr_free(u);
 }
 
-void mr_trace_packed_discharge(mr_trace *t)
+/* The file that comes next; NULL: it is none, or there is no memory for it. Of what somebody sends,
+ * files may take ten times the bytes. */
+static mr_trace_file *get_file(struct bytes *b, struct unpacked *u)
+{
+    uint64_t places;
+    uint64_t n;
+
+    if (!get_number(b, &places) || places > MR_PLACES_LAST || !get_number(b, &n) || n == 0 ||
+        n > (uint64_t)(b->end - b->p) || memchr(b->p, '\0', n) != NULL ||
+        !mr_memory_charge(atomic_load(&u->memory), MR_MEMORY_WORK, n + FILE_BYTES)) {
+        return NULL;
+    }
+    u->charged += n + FILE_BYTES;
+    MR_AUTO(mr_free) char *path = mr_strndup((const char *)b->p, n);
+    b->p += n;
+    return path != NULL ? mr_trace_file_new(path, (enum mr_trace_places)places) : NULL;
+}
+
+static bool get_files(struct bytes *b, struct unpacked *u, uint32_t n, uint32_t rows)
+{
+    /* So many are not needed, and do not fit into the bytes: not believed before memory is taken
+     * for them. */
+    if (n > rows || n > (uint64_t)(b->end - b->p)) {
+        return false;
+    }
+    u->files = mr_calloc(n > 0 ? n : 1, sizeof *u->files);
+    while (u->files != NULL && u->nfiles < n) {
+        mr_trace_file *file = get_file(b, u);
+
+        if (file == NULL) {
+            return false;
+        }
+        u->files[u->nfiles++] = file;
+    }
+    return u->files != NULL;
+}
+
+/* Where the rows are, as far as they can be read. */
+static bool get_rows(struct bytes *b, struct unpacked *u, uint32_t rows)
+{
+    const uint64_t left = (uint64_t)(b->end - b->p);
+    struct mr_record at = {0};
+    struct mr_record record;
+
+    rows = (uint32_t)MR_MIN(rows, left); /* A row takes a byte. */
+    u->rows = b->p;
+    u->groups = mr_malloc((rows / GROUP + 1) * sizeof *u->groups);
+    if (u->groups == NULL || left > UINT32_MAX) {
+        return false;
+    }
+    for (; u->readable < rows; u->readable++) {
+        if (u->readable % GROUP == 0) {
+            u->groups[u->readable / GROUP] = (uint32_t)(b->p - u->rows);
+            at = (struct mr_record){0};
+        }
+        if (!get_row(b, u, &at, &record)) {
+            break;
+        }
+    }
+    return true;
+}
+
+/* What is said in the bytes of @t; NULL: nothing that can be read, or there is no memory for it. */
+static const struct unpacked *unpack(const mr_trace *t)
 {
     struct mr_trace_packed *p = t->packed;
+    struct unpacked *u = atomic_load_explicit(&p->unpacked, memory_order_acquire);
+    struct unpacked *none = NULL;
 
-    mr_memory_release(atomic_exchange(&p->memory, NULL), p->charged);
+    if (u != NULL) {
+        return u;
+    }
+    u = mr_calloc(1, sizeof *u);
+    if (u == NULL) {
+        return NULL;
+    }
+    struct bytes b = {.p = p->bytes + p->files, .end = p->bytes + p->size};
+    atomic_init(&u->memory, atomic_load(&t->discharged) ? NULL : mr_memory_current());
+    if (!get_files(&b, u, p->nfiles, t->rows) || !get_rows(&b, u, t->rows)) {
+        unpacked_free(u);
+        return NULL;
+    }
+    if (!atomic_compare_exchange_strong(&p->unpacked, &none, u)) {
+        unpacked_free(u); /* somebody else was faster */
+        u = none;
+    }
+    return u;
+}
+
+void mr_trace_packed_each(const mr_trace *t, uint32_t row, uint32_t n, mr_trace_take *take,
+                          void *ctx)
+{
+    const struct unpacked *u = n > 0 ? unpack(t) : NULL;
+    const unsigned char *end = t->packed->bytes + t->packed->size;
+    struct bytes b = {.end = end};
+    struct mr_record at = {0};
+    uint32_t next = row - row % GROUP;
+
+    for (; n > 0; next++) {
+        struct mr_record record = {0};
+
+        if (u != NULL && next < u->readable) {
+            if (next % GROUP == 0) {
+                b.p = u->rows + u->groups[next / GROUP];
+                at = (struct mr_record){0};
+            }
+            bool ok = get_row(&b, u, &at, &record);
+            MR_ASSERT(ok); /* It was read when it was unpacked. */
+        }
+        if (next >= row) {
+            take(ctx, &record);
+            n--;
+        }
+    }
+}
+
+void mr_trace_packed_discharge(const mr_trace *t)
+{
+    struct unpacked *u = atomic_load(&t->packed->unpacked);
+
+    if (u != NULL) {
+        mr_memory_release(atomic_exchange(&u->memory, NULL), u->charged);
+    }
 }
 
 void mr_trace_packed_free(mr_trace *t)
 {
-    struct mr_trace_packed *p = t->packed;
-
-    mr_trace_packed_discharge(t);
-    for (uint32_t i = 0; p->files != NULL && i < p->nfiles; i++) {
-        mr_trace_file_unref(p->files[i]);
-    }
-    mr_free(p->files);
-    mr_free(p->groups);
-    mr_free(p);
+    unpacked_free(atomic_load(&t->packed->unpacked));
 }
 
-static int unknown(const char *what, uint64_t which, mr_error *err)
+void mr_block_trace_packed(mr_block *block, const unsigned char *bytes, size_t size)
 {
-    return mr_error_set(err, MR_EDATALOSS, "%s %llu", what, (unsigned long long)which);
-}
+    struct bytes b = {.p = bytes, .end = bytes + size};
+    uint64_t files;
+    uint64_t per = 1;
 
-/* The file that comes next; MR_EDATALOSS, or no memory. Of what somebody sends, files may take ten
- * times the bytes. */
-static int get_file(struct bytes *b, struct mr_trace_packed *p, mr_trace_file **ret, mr_error *err)
-{
-    uint64_t places;
-    uint64_t n;
-    char *path;
-
-    if (!get_number(b, &places) || places > MR_PLACES_LAST || !get_number(b, &n) || n == 0 ||
-        n > (uint64_t)(b->end - b->p) || memchr(b->p, '\0', n) != NULL) {
-        return mr_error_set(err, MR_EDATALOSS, "its path is none");
+    MR_ASSERT(block->trace.of == NULL);
+    if (!get_number(&b, &files) || files >> 1 > UINT32_MAX ||
+        ((files & 1) != 0 && (!get_number(&b, &per) || per < 2 || per > INT32_MAX)) ||
+        block->rows * per > INT32_MAX) {
+        return;
     }
-    if (!mr_memory_charge(atomic_load(&p->memory), MR_MEMORY_WORK, n + FILE_BYTES)) {
-        return mr_error_nomem(err);
+    mr_trace *t =
+        mr_trace_new(MR_TRACE_PACKED, (uint32_t)(block->rows * per), 0, sizeof *t->packed + size);
+    if (t != NULL) {
+        t->packed = (struct mr_trace_packed *)(void *)(t + 1);
+        atomic_init(&t->packed->unpacked, NULL);
+        t->packed->size = size;
+        t->packed->nfiles = (uint32_t)(files >> 1);
+        t->packed->files = (uint32_t)(b.p - bytes);
+        memcpy(t->packed->bytes, bytes, size);
+        t->inside = per > 1;
+        block->trace = mr_trace_all(t);
+        block->trace.step = block->trace.per = (uint32_t)per;
     }
-    p->charged += n + FILE_BYTES;
-    path = mr_malloc(n + 1);
-    MR_CHECK_ALLOC(path, err);
-    memcpy(path, b->p, n);
-    path[n] = '\0';
-    b->p += n;
-    *ret = mr_trace_file_new(path, (enum mr_trace_places)places);
-    mr_free(path);
-    return *ret != NULL ? MR_OK : mr_error_nomem(err);
-}
-
-static int get_files(struct bytes *b, struct mr_trace_packed *p, uint32_t rows, mr_error *err)
-{
-    uint64_t n;
-
-    /* So many are not needed, and do not fit into the bytes: not believed before memory is taken
-     * for them. */
-    if (!get_number(b, &n) || n > rows || n > (uint64_t)(b->end - b->p)) {
-        return mr_error_set(err, MR_EDATALOSS, "the count of files is none");
-    }
-    p->files = mr_calloc(n > 0 ? n : 1, sizeof *p->files);
-    MR_CHECK_ALLOC(p->files, err);
-    p->nfiles = (uint32_t)n;
-    for (uint32_t i = 0; i < p->nfiles; i++) {
-        MR_TRY_WRAP(get_file(b, p, &p->files[i], err), err, "file %u", i);
-    }
-    return MR_OK;
-}
-
-static int get_rows(struct bytes *b, struct mr_trace_packed *p, uint32_t rows, mr_error *err)
-{
-    struct mr_record at = {0};
-    struct mr_record record;
-
-    if (rows > (uint64_t)(b->end - b->p) || p->size > UINT32_MAX) {
-        return unknown("fewer bytes than rows, or too many:", (uint64_t)(b->end - b->p), err);
-    }
-    p->rows = b->p;
-    p->groups = mr_malloc((rows / GROUP + 1) * sizeof *p->groups);
-    MR_CHECK_ALLOC(p->groups, err);
-    for (uint32_t r = 0; r < rows; r++) {
-        if (r % GROUP == 0) {
-            p->groups[r / GROUP] = (uint32_t)(b->p - p->rows);
-            at = (struct mr_record){0};
-        }
-        if (!get_row(b, p, &at, &record)) {
-            return unknown("no record is described for row", r, err);
-        }
-    }
-    return b->p == b->end ? MR_OK : unknown("bytes too many:", (uint64_t)(b->end - b->p), err);
-}
-
-/* @p becomes what @bytes say. */
-static int unpack(struct mr_trace_packed *p, const unsigned char *bytes, uint32_t rows,
-                  mr_error *err)
-{
-    struct bytes b = {.p = p->bytes, .end = p->bytes + p->size};
-
-    memcpy(p->bytes, bytes, p->size);
-    MR_TRY(get_files(&b, p, rows, err));
-    return get_rows(&b, p, rows, err);
-}
-
-int mr_trace_decode(const unsigned char *bytes, size_t size, uint32_t rows, mr_trace **ret,
-                    mr_error *err)
-{
-    struct mr_trace_packed *p = mr_calloc(1, sizeof *p + size);
-    mr_trace *t = p != NULL ? mr_trace_new(MR_TRACE_PACKED, rows, 0, 0) : NULL;
-
-    if (t == NULL) {
-        mr_free(p);
-        return MR_OK; /* It is for words only. */
-    }
-    t->packed = p;
-    atomic_init(&p->memory, mr_memory_current());
-    p->size = size;
-    int rc = unpack(p, bytes, rows, err);
-    if (rc != MR_OK) {
-        mr_trace_unref(t);
-        return rc == MR_EEXHAUSTED ? MR_OK : rc; /* as above */
-    }
-    t->bytes +=
-        sizeof *p + size + p->nfiles * sizeof(mr_trace_file *) + rows / GROUP * sizeof *p->groups;
-    *ret = t;
-    return MR_OK;
 }
 
 /* ---- blocks that are kept ---- */
 
-size_t mr_block_trace_pack(mr_block *to, const mr_block *from, size_t payload)
+size_t mr_block_trace_keep(mr_block *to, const mr_block *from, size_t payload)
 {
     struct mr_buf bytes = MR_BUF_INIT;
     size_t most = BLOCK_BYTES_FREE + MR_MAX(payload, ROW_BYTES_FREE * from->rows);
 
-    MR_ASSERT(to->trace == NULL && to->rows == from->rows);
+    MR_ASSERT(to->trace.of == NULL && to->rows == from->rows);
+    if (from->trace.of != NULL && from->trace.of->bytes <= most && !from->trace.of->shares) {
+        mr_block_trace_as(to, from);
+        return mr_trace_bytes(to->trace.of);
+    }
     mr_trace_encode(from, &bytes);
     if (!bytes.failed && bytes.len > 0 && bytes.len <= most) {
-        int rc = mr_trace_decode(bytes.data, bytes.len, to->rows, &to->trace, NULL);
-
-        MR_ASSERT(rc == MR_OK);
-        to->trace_first = 0;
+        mr_block_trace_packed(to, bytes.data, bytes.len);
     }
     mr_buf_free(&bytes);
-    return mr_trace_bytes(to->trace);
-}
-
-void mr_block_trace_forget(mr_block *block)
-{
-    mr_trace_unref(block->trace);
-    block->trace = NULL;
+    return mr_trace_bytes(to->trace.of);
 }

@@ -7,7 +7,7 @@ static bool is_sound(const struct mr_gather *g)
     size_t bytes = 0;
 
     for (size_t i = g->head; i < g->n; i++) {
-        const struct mr_gather_part *p = &g->parts[i];
+        const struct mr_block_part *p = &g->parts[i];
 
         rows += p->count;
         bytes += mr_block_row_bytes(p->block, p->first, p->count); /* asserts that they are there */
@@ -27,7 +27,7 @@ int mr_gather_reserve(struct mr_gather *g, mr_error *err)
         return MR_OK;
     }
     size_t cap = g->cap * 2 + 16;
-    struct mr_gather_part *bigger = mr_reallocarray(g->parts, cap, sizeof *bigger);
+    struct mr_block_part *bigger = mr_reallocarray(g->parts, cap, sizeof *bigger);
     MR_CHECK_ALLOC(bigger, err);
     g->parts = bigger;
     g->cap = cap;
@@ -38,7 +38,7 @@ int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t
                   mr_error *err)
 {
     if (g->n > g->head) {
-        struct mr_gather_part *last = &g->parts[g->n - 1];
+        struct mr_block_part *last = &g->parts[g->n - 1];
 
         if (last->block == block && last->first + last->count == first) {
             last->count += count;
@@ -47,7 +47,7 @@ int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t
     }
     MR_TRY(mr_gather_reserve(g, err));
     g->parts[g->n++] =
-        (struct mr_gather_part){.block = mr_block_ref(block), .first = first, .count = count};
+        (struct mr_block_part){.block = mr_block_ref(block), .first = first, .count = count};
 
 counted:
     g->rows += count;
@@ -67,33 +67,24 @@ static bool same_ranks(const mr_block *a, const mr_block *b)
     return true;
 }
 
+/* The first @rows rows, which are all of the first @nparts parts, or all but some of the last. */
 static int join(const struct mr_gather *g, size_t nparts, uint32_t rows, mr_block **ret,
                 mr_error *err)
 {
-    MR_AUTO(mr_free) mr_block **slices = mr_calloc(nparts, sizeof(mr_block *));
-    uint32_t left = rows;
-    int rc = slices != NULL ? MR_OK : mr_error_nomem(err);
+    struct mr_block_part *parts = g->parts + g->head;
+    struct mr_block_part *last = &parts[nparts - 1];
 
-    for (size_t i = 0; i < nparts && rc == MR_OK; i++) {
-        const struct mr_gather_part *p = &g->parts[g->head + i];
-        uint32_t count = MR_MIN(p->count, left);
-
-        if (p->first == 0 && count == mr_block_rows(p->block)) {
-            slices[i] = mr_block_ref(p->block);
-        } else {
-            rc = mr_block_slice(p->block, p->first, count, &slices[i], err);
-        }
-        left -= count;
+    if (nparts == 1) {
+        return mr_block_slice(parts->block, parts->first, rows, ret, err);
     }
-    if (rc == MR_OK && nparts == 1) {
-        *ret = slices[0];
-        slices[0] = NULL;
-    } else if (rc == MR_OK) {
-        rc = mr_block_concat((const mr_block *const *)slices, nparts, ret, err);
+    const uint32_t count = last->count;
+    uint32_t before = 0;
+    for (size_t i = 0; i + 1 < nparts; i++) {
+        before += parts[i].count;
     }
-    for (size_t i = 0; slices != NULL && i < nparts; i++) {
-        mr_block_unref(slices[i]);
-    }
+    last->count = rows - before;
+    int rc = mr_block_concat_parts(parts, nparts, ret, err);
+    last->count = count;
     return rc;
 }
 
@@ -103,7 +94,7 @@ void mr_gather_drop(struct mr_gather *g, uint64_t rows)
     MR_ASSERT_SLOW(is_sound(g));
     g->rows -= rows;
     while (rows > 0) {
-        struct mr_gather_part *p = &g->parts[g->head];
+        struct mr_block_part *p = &g->parts[g->head];
         uint32_t count = p->count < rows ? p->count : (uint32_t)rows;
 
         g->bytes -= mr_block_row_bytes(p->block, p->first, count);
@@ -130,7 +121,7 @@ int mr_gather_pick(const struct mr_gather *g, uint64_t step, uint64_t n, struct 
     int rc = MR_OK;
 
     for (size_t i = g->head; i < g->n && n > 0 && rc == MR_OK; i++) {
-        const struct mr_gather_part *p = &g->parts[i];
+        const struct mr_block_part *p = &g->parts[i];
 
         while (n > 0 && next < begin + p->count && rc == MR_OK) {
             uint64_t left = begin + p->count - next;
@@ -151,7 +142,7 @@ int mr_gather_look(const struct mr_gather *g, uint32_t rows, mr_block **ret, mr_
     uint32_t got = 0;
 
     while (got < rows && g->head + nparts < g->n) {
-        const struct mr_gather_part *p = &g->parts[g->head + nparts];
+        const struct mr_block_part *p = &g->parts[g->head + nparts];
 
         if (nparts > 0 && !same_ranks(g->parts[g->head].block, p->block)) {
             break;
@@ -197,7 +188,7 @@ int mr_gather_state(struct mr_gather *g, const mr_spec *spec, struct mr_state *s
         MR_AUTO(mr_block_unref) mr_block *rows = NULL;
 
         if (!s->restores) {
-            const struct mr_gather_part *p = &g->parts[g->head + i];
+            const struct mr_block_part *p = &g->parts[g->head + i];
 
             MR_TRY(mr_block_slice(p->block, p->first, p->count, &rows, err));
         }

@@ -5,14 +5,8 @@
 #include "element/block.h"
 #include "engine/state.h"
 
-struct mr_gather_part {
-    mr_block *block;
-    uint32_t first;
-    uint32_t count;
-};
-
 struct mr_gather {
-    struct mr_gather_part *parts;
+    struct mr_block_part *parts;
     size_t head; /* first part in use */
     size_t n;    /* end of the parts in use */
     size_t cap;

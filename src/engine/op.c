@@ -92,7 +92,7 @@ void mr_op_close(struct mr_op_iter *it)
     mr_op_close(it->input);
     mr_bound_unref(it->bound);
     mr_origin_unref(it->origin);
-    mr_record_clear(&it->record);
+    mr_trace_view_clear(&it->made_of);
     atomic_fetch_sub(&it->env->open_nodes, 1);
     it->magic = 0; /* only now: threads of its own have ended */
     mr_free(it);
@@ -122,7 +122,7 @@ static int add_descent(const struct mr_op_iter *it, mr_block **block, mr_error *
 {
     int rc = mr_block_add_origin(block, it->origin, err);
 
-    rc = rc == MR_OK ? mr_block_trace_alike(block, &it->record, err) : rc;
+    rc = rc == MR_OK ? mr_block_trace_alike(block, &it->made_of, err) : rc;
     rc = rc == MR_OK && it->numbers
              ? mr_block_set_place(block, it->first_place + it->delivered, err)
              : rc;
@@ -142,7 +142,7 @@ static int pull_any(struct mr_op_iter *it, const struct mr_pull *pull, mr_block 
         return give_deferred(it, err);
     }
     MR_TRY(it->op->run->pull(it, pull, ret, err));
-    if (it->origin != NULL || it->record.file != NULL || it->numbers) {
+    if (it->origin != NULL || it->made_of.of != NULL || it->numbers) {
         MR_TRY(add_descent(it, ret, err));
     }
     it->delivered += mr_block_rows(*ret);

@@ -98,9 +98,9 @@ struct mr_op_iter {
     bool uncounts;
     /* what all its elements descend from (those of a dataset made of an element); NULL: nothing */
     mr_origin *origin;
-    struct mr_record record; /* the same for errors */
-    uint64_t delivered;      /* rows so far */
-    int deferred;            /* error to give before anything else but `waiting`, or MR_OK */
+    struct mr_trace_view made_of; /* the same for errors */
+    uint64_t delivered;           /* rows so far */
+    int deferred;                 /* error to give before anything else but `waiting`, or MR_OK */
     mr_error deferred_err;
     /* how many rows were taken before it and not given; NULL: they were all given */
     const uint64_t *waiting;

@@ -11,11 +11,12 @@
 /* What comes behind so much the core fetches by itself. */
 #define PREFETCH_BYTES 256u
 
-void mr_rows_init(struct mr_rows *s, struct mr_env *env, const mr_spec *spec)
+void mr_rows_init(struct mr_rows *s, struct mr_env *env, const mr_spec *spec,
+                  struct mr_rows_log *log)
 {
     size_t bytes = mr_spec_row_bytes(spec);
 
-    *s = (struct mr_rows){.env = env, .spec = spec};
+    *s = (struct mr_rows){.env = env, .spec = spec, .log = log};
     s->fixed = bytes < MR_ROW_COPY_BYTES_MAX ? bytes : 0;
     s->images = s->fixed == 0 && mr_row_images_suit(spec);
 }
@@ -31,8 +32,7 @@ void mr_rows_free(struct mr_rows *s)
     }
     mr_free(s->origins);
     mr_free(s->places);
-    mr_row_records_free(&s->records);
-    mr_record_cursor_clear(&s->from);
+    mr_free(s->numbers);
     mr_free(s->single);
     mr_free(s->packed);
     mr_free(s->slots);
@@ -54,26 +54,41 @@ static int over_budget(const struct mr_rows *s, mr_error *err)
                         mr_rows_bytes(s), mr_env_budget_text(s->env).text);
 }
 
-/* Elements come before the names of their records. */
-static void forget_records(struct mr_rows *s)
+void mr_rows_log_done(struct mr_rows_log *log)
 {
-    size_t bytes = s->records.cap * MR_ROW_RECORD_BYTES;
+    log->block = NULL;
+}
 
-    mr_row_records_free(&s->records);
+void mr_rows_log_free(struct mr_rows_log *log)
+{
+    mr_trace_log_forget(&log->log);
+    log->block = NULL;
+    if (log->env != NULL) {
+        (void)mr_env_recharge_array(log->env, &log->charged, 0);
+    }
+}
+
+/* Elements come before the names of their records. false: there were none. */
+static bool forget_records(struct mr_rows *s)
+{
+    size_t bytes = s->numbers_cap * sizeof s->numbers[0];
+
+    if (s->log->charged == 0 && bytes == 0) {
+        return false;
+    }
+    mr_rows_log_free(s->log);
+    mr_free(s->numbers);
+    s->numbers = NULL;
+    s->numbers_cap = 0;
     (void)mr_env_recharge_array(s->env, &s->arrays, s->arrays - bytes);
+    return true;
 }
 
 /* @more bytes for an array. */
 static bool charge_array(struct mr_rows *s, size_t more)
 {
-    if (mr_env_recharge_array(s->env, &s->arrays, s->arrays + more)) {
-        return true;
-    }
-    if (s->records.cap == 0) {
-        return false;
-    }
-    forget_records(s);
-    return mr_env_recharge_array(s->env, &s->arrays, s->arrays + more);
+    return mr_env_recharge_array(s->env, &s->arrays, s->arrays + more) ||
+           (forget_records(s) && mr_env_recharge_array(s->env, &s->arrays, s->arrays + more));
 }
 
 /* *@array, of *@had parts of @size bytes, has room for @cap of them. */
@@ -140,26 +155,77 @@ static int grow_places(struct mr_rows *s, mr_error *err)
     return grow_array(s, (void **)&s->places, &s->places_cap, s->cap, sizeof s->places[0], err);
 }
 
+/* Room for the numbers of as many rows as there is room for. */
+static bool grow_numbers(struct mr_rows *s)
+{
+    const size_t had = s->numbers_cap;
+    const size_t more = (s->cap - had) * sizeof s->numbers[0];
+
+    if (!mr_env_recharge_array(s->env, &s->arrays, s->arrays + more)) {
+        return false;
+    }
+    uint32_t *bigger = mr_reallocarray(s->numbers, s->cap, sizeof *bigger);
+    if (bigger == NULL) {
+        (void)mr_env_recharge_array(s->env, &s->arrays, s->arrays - more);
+        return false;
+    }
+    memset(bigger + had, 0xff, more); /* MR_TRACE_NO_ROW */
+    s->numbers = bigger;
+    s->numbers_cap = s->cap;
+    return true;
+}
+
+/* Rows of another block come. */
+static __attribute__((noinline)) void begin_block(struct mr_rows *s, const mr_block *block)
+{
+    struct mr_rows_log *log = s->log;
+    uint32_t base = mr_trace_log_add(&log->log, block);
+
+    if (!mr_env_recharge_array(log->env, &log->charged, log->log.bytes)) {
+        (void)forget_records(s);
+        base = MR_TRACE_NO_ROW;
+    }
+    log->block = block;
+    log->base = base;
+}
+
 /* Where the row at the end comes from, if there is memory for it. */
 static void keep_record(struct mr_rows *s, const mr_block *block, uint32_t row)
 {
-    struct mr_record record = mr_block_record_next(block, row, &s->from);
+    if (block != s->log->block) {
+        begin_block(s, block);
+    }
+    if (s->numbers_cap == s->cap || grow_numbers(s)) {
+        const uint32_t base = s->log->base;
 
-    if (record.file == NULL) {
+        s->numbers[s->n] = base != MR_TRACE_NO_ROW ? base + row : base;
+    }
+}
+
+void mr_rows_log_clean(struct mr_rows_log *log, struct mr_rows *const *bags, size_t n)
+{
+    size_t rows = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        rows += bags[i]->n;
+    }
+    if (!mr_trace_log_is_due(&log->log, rows)) {
         return;
     }
-    if (s->records.cap < s->cap) {
-        size_t more = (s->cap - s->records.cap) * MR_ROW_RECORD_BYTES;
-
-        if (!mr_env_recharge_array(s->env, &s->arrays, s->arrays + more)) {
-            return;
-        }
-        if (!mr_row_records_grow(&s->records, s->cap)) {
-            (void)mr_env_recharge_array(s->env, &s->arrays, s->arrays - more);
-            return;
-        }
+    MR_AUTO(mr_free) struct mr_trace_numbers *lists = mr_calloc(MR_MAX(n, 1), sizeof *lists);
+    for (size_t i = 0; lists != NULL && i < n; i++) {
+        lists[i] = (struct mr_trace_numbers){.of = bags[i]->numbers,
+                                             .n = MR_MIN(bags[i]->n, bags[i]->numbers_cap)};
     }
-    mr_row_records_set(&s->records, s->n, &record);
+    log->block = NULL; /* its rows that come next get others */
+    if (lists == NULL) {
+        mr_trace_log_forget(&log->log);
+    } else {
+        mr_trace_log_renew(&log->log, lists, n);
+    }
+    if (!mr_env_recharge_array(log->env, &log->charged, log->log.bytes)) {
+        mr_rows_log_free(log);
+    }
 }
 
 /* Bytes of a row of column @i of a spec whose rows have one size. */
@@ -261,7 +327,7 @@ int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
     if (placed) {
         s->places[s->n] = mr_block_place(block, row);
     }
-    if (copied && mr_block_traced(block)) {
+    if (copied && (s->numbers_cap > 0 || mr_block_traced(block))) {
         keep_record(s, block, row);
     }
     s->n++;
@@ -290,8 +356,8 @@ static void close_gap(struct mr_rows *s, size_t i)
     if (s->placed) {
         s->places[i] = s->places[s->n];
     }
-    if (s->records.cap > 0) {
-        mr_row_records_remove(&s->records, i, s->n);
+    if (i < s->numbers_cap) {
+        s->numbers[i] = s->n < s->numbers_cap ? s->numbers[s->n] : MR_TRACE_NO_ROW;
     }
 }
 
@@ -306,17 +372,26 @@ int mr_rows_out_begin(const struct mr_rows *s, uint32_t cap, struct mr_rows_out 
                           &out->block, err);
 }
 
+/* Room for the numbers of the rows that are put. */
+static __attribute__((noinline)) void begin_numbers(const struct mr_rows *s,
+                                                    struct mr_rows_out *out)
+{
+    size_t cap = s->fixed > 0 ? out->cap : out->images_cap;
+
+    out->numbers = mr_reallocarray(NULL, cap, sizeof *out->numbers);
+    if (out->numbers != NULL) {
+        memset(out->numbers, 0xff, cap * sizeof *out->numbers); /* MR_TRACE_NO_ROW */
+    }
+}
+
 /* Where the row comes from that is put as number @at: if there is memory for it. */
 static void put_record(const struct mr_rows *s, size_t i, struct mr_rows_out *out, uint32_t at)
 {
-    if (out->records == NULL && mr_row_records_know(&s->records, i)) {
-        out->records = mr_calloc(s->fixed > 0 ? out->cap : out->images_cap, sizeof *out->records);
+    if (out->numbers == NULL) {
+        begin_numbers(s, out);
     }
-    if (out->records != NULL) {
-        mr_row_records_get(&s->records, i, &out->records[at]);
-        if (mr_record_begins_run(out->records, at)) {
-            (void)mr_trace_file_ref(out->records[at].file);
-        }
+    if (out->numbers != NULL) {
+        out->numbers[at] = i < s->numbers_cap ? s->numbers[i] : MR_TRACE_NO_ROW;
     }
 }
 
@@ -340,7 +415,7 @@ static int put_source(const struct mr_rows *s, size_t i, struct mr_rows_out *out
         MR_TRY(mr_origin_add(&out->origin, s->origins[i], err));
     }
     MR_TRY(s->placed ? put_place(s, i, out, at, err) : MR_OK);
-    if (s->records.cap > 0 || out->records != NULL) {
+    if (s->numbers_cap > 0 || out->numbers != NULL) {
         put_record(s, i, out, at);
     }
     return MR_OK;
@@ -363,14 +438,14 @@ static void put_packed(const struct mr_rows *s, size_t i, struct mr_rows_out *ou
 }
 
 /* @block, of @n copied rows, comes from where they came from. */
-static int give_sources(struct mr_rows_out *out, mr_block **block, uint32_t n, mr_error *err)
+static int give_sources(const struct mr_rows *s, struct mr_rows_out *out, mr_block **block,
+                        uint32_t n, mr_error *err)
 {
     if (out->nplaces >= n) {
         MR_TRY(mr_block_set_places(*block, out->places, err));
     }
-    if (out->records != NULL) {
-        mr_block_trace_give(*block, out->records, n);
-        out->records = NULL;
+    if (out->numbers != NULL) {
+        mr_block_trace_numbers(*block, &s->log->log, out->numbers);
     }
     MR_TRY(mr_block_add_origin(block, out->origin, err));
     mr_origin_unref(out->origin);
@@ -395,7 +470,7 @@ static int join_images(const struct mr_rows *s, struct mr_rows_out *out, mr_erro
 
     MR_TRY(
         mr_row_images_block(s->spec, (const void *const *)out->images, out->nimages, &block, err));
-    MR_TRY(give_sources(out, &block, out->nimages, err));
+    MR_TRY(give_sources(s, out, &block, out->nimages, err));
     drop_images(out);
     out->block = MR_TAKE(block);
     return MR_OK;
@@ -434,12 +509,11 @@ static int grow_images(struct mr_rows_out *out, mr_error *err)
         MR_CHECK_ALLOC(places, err);
         out->places = places;
     }
-    if (out->records != NULL) {
-        struct mr_record *records = mr_reallocarray(out->records, cap, sizeof *records);
+    if (out->numbers != NULL) {
+        uint32_t *numbers = mr_reallocarray(out->numbers, cap, sizeof *numbers);
 
-        MR_CHECK_ALLOC(records, err);
-        memset(records + out->images_cap, 0, (cap - out->images_cap) * sizeof *records);
-        out->records = records;
+        MR_CHECK_ALLOC(numbers, err);
+        out->numbers = numbers;
     }
     out->images_cap = cap;
     return MR_OK;
@@ -501,9 +575,10 @@ bool mr_rows_out_full(const struct mr_rows *s, const struct mr_rows_out *out, si
     return out->n == out->cap || (out->n > 0 && have >= bytes);
 }
 
-static int take_packed(struct mr_rows_out *out, mr_block **ret, mr_error *err)
+static int take_packed(const struct mr_rows *s, struct mr_rows_out *out, mr_block **ret,
+                       mr_error *err)
 {
-    MR_TRY(give_sources(out, &out->block, (uint32_t)out->n, err));
+    MR_TRY(give_sources(s, out, &out->block, (uint32_t)out->n, err));
     MR_TRY(mr_block_slice(out->block, 0, (uint32_t)out->n, ret, err));
     mr_block_unref(out->block); /* What it descends from lives on in the slice alone. */
     out->block = NULL;
@@ -512,11 +587,11 @@ static int take_packed(struct mr_rows_out *out, mr_block **ret, mr_error *err)
 }
 
 /* The packed rows become part of the queue. */
-static int queue_packed(struct mr_rows_out *out, mr_error *err)
+static int queue_packed(const struct mr_rows *s, struct mr_rows_out *out, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *rows = NULL;
 
-    MR_TRY(give_sources(out, &out->block, (uint32_t)out->n, err));
+    MR_TRY(give_sources(s, out, &out->block, (uint32_t)out->n, err));
     MR_TRY(mr_block_slice(out->block, 0, (uint32_t)out->n, &rows, err));
     MR_TRY(mr_gather_add(&out->gather, rows, 0, (uint32_t)out->n, err));
     mr_block_unref(out->block);
@@ -530,7 +605,7 @@ int mr_rows_out_settle(const struct mr_rows *s, struct mr_rows_out *out, mr_erro
     if (s->fixed == 0) {
         return queue_images(s, out, err);
     }
-    return out->block != NULL && out->n > 0 ? queue_packed(out, err) : MR_OK;
+    return out->block != NULL && out->n > 0 ? queue_packed(s, out, err) : MR_OK;
 }
 
 int mr_rows_out_take(const struct mr_rows *s, struct mr_rows_out *out, uint32_t rows,
@@ -540,7 +615,7 @@ int mr_rows_out_take(const struct mr_rows *s, struct mr_rows_out *out, uint32_t 
 
     MR_ASSERT(out->n > 0);
     if (whole && s->fixed > 0) {
-        MR_TRY(take_packed(out, ret, err));
+        MR_TRY(take_packed(s, out, ret, err));
     } else if (whole && out->nimages == out->n) {
         MR_TRY(join_images(s, out, err));
         *ret = MR_TAKE(out->block);
@@ -554,8 +629,8 @@ int mr_rows_out_take(const struct mr_rows *s, struct mr_rows_out *out, uint32_t 
 
 void mr_rows_out_free(struct mr_rows_out *out)
 {
-    mr_records_free(out->records, out->nimages > 0 ? out->nimages : (uint32_t)out->n);
     drop_images(out);
+    mr_free(out->numbers);
     mr_free(out->images);
     mr_free(out->places);
     mr_block_unref(out->block);
@@ -622,9 +697,12 @@ static int restore_rows(struct mr_rows *rows, uint64_t n, struct mr_state *s, mr
         if (block == NULL || mr_block_rows(block) == 0) {
             return mr_state_damaged(err);
         }
-        for (uint32_t r = 0; r < mr_block_rows(block); r++) {
-            MR_TRY(mr_rows_add(rows, block, r, err));
+        int rc = MR_OK;
+        for (uint32_t r = 0; rc == MR_OK && r < mr_block_rows(block); r++) {
+            rc = mr_rows_add(rows, block, r, err);
         }
+        mr_rows_log_done(rows->log);
+        MR_TRY(rc);
     }
     return MR_OK;
 }

@@ -7,12 +7,14 @@
  * (element/places.h).
  *
  * What is held is charged to the environment's budget. Threads: none.
+ *
+ * What is known of the records is for words only: where there is no memory for it, rows have none.
  */
 #pragma once
 
+#include "element/trace.h"
 #include "engine/env.h"
 #include "engine/gather.h"
-#include "engine/row_records.h"
 
 /* From here on a row is kept by reference. */
 #define MR_ROW_COPY_BYTES_MAX 4096u
@@ -23,8 +25,18 @@ struct mr_single_row {
     void *image;
 };
 
+/* Which records rows come from, of one bag or of several. */
+struct mr_rows_log {
+    struct mr_env *env;
+    struct mr_trace_log log;
+    size_t charged;        /* for what it holds */
+    const mr_block *block; /* that rows were last added of, which is there; or NULL */
+    uint32_t base;         /* number of its row 0 */
+};
+
 struct mr_rows {
     struct mr_env *env;
+    struct mr_rows_log *log; /* lent */
     const mr_spec *spec;
     size_t fixed;          /* bytes of every row, if that is known and small; else 0 */
     bool images;           /* else: small rows are images */
@@ -35,10 +47,10 @@ struct mr_rows {
     size_t origins_cap;  /* 0: no row had an origin so far */
     uint64_t *places;    /* element/places.h, of what is copied, if `placed` */
     size_t places_cap;
-    bool placed;                   /* all rows have places */
-    struct mr_row_records records; /* of what is copied, if some row comes from one */
-    struct mr_record_cursor from;  /* of the block that rows were last added of */
-    struct mr_single_row *single;  /* if not fixed */
+    bool placed;       /* all rows have places */
+    uint32_t *numbers; /* of what is copied, in the log, if some row has one */
+    size_t numbers_cap;
+    struct mr_single_row *single; /* if not fixed */
     size_t n;
     size_t cap;
     size_t charged; /* for single rows */
@@ -53,19 +65,28 @@ struct mr_rows_out {
     uint32_t images_cap;
     bool owns_images;
     size_t image_bytes;
-    mr_origin *origin;         /* of the copied rows that were put */
-    struct mr_record *records; /* of the same; NULL: none has one */
-    uint64_t *places;          /* of the same: of the first `nplaces` */
+    mr_origin *origin; /* of the copied rows that were put */
+    uint32_t *numbers; /* of the same, in the log; NULL: none has one */
+    uint64_t *places;  /* of the same: of the first `nplaces` */
     uint32_t nplaces;
     struct mr_gather gather;
     uint64_t n;
     uint32_t cap;
 };
 
-void mr_rows_init(struct mr_rows *s, struct mr_env *env, const mr_spec *spec);
-void mr_rows_free(struct mr_rows *s); /* zeroed is fine */
+/* @log: zeroed but for `env`, with room for what several bags know. It outlives them. */
+void mr_rows_init(struct mr_rows *s, struct mr_env *env, const mr_spec *spec,
+                  struct mr_rows_log *log);
+/* Lets go of what the log holds for rows that have left, if it is time: when nothing is on its way
+ * out. @bags are all that there are. */
+void mr_rows_log_clean(struct mr_rows_log *log, struct mr_rows *const *bags, size_t n);
+/* No more rows of the block that rows were last added of come, and it may go: another one at its
+ * address would be taken for it. */
+void mr_rows_log_done(struct mr_rows_log *log);
+void mr_rows_log_free(struct mr_rows_log *log); /* zeroed is fine */
+void mr_rows_free(struct mr_rows *s);           /* zeroed is fine */
 
-/* Add row @row of @block. MR_EEXHAUSTED with traits 0 and nothing changed if the budget does not
+/* Add row @row of @block; behind the last of these, mr_rows_log_done(). MR_EEXHAUSTED with traits 0 and nothing changed if the budget does not
  * allow it. */
 int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err);
 /* Bytes held. */

@@ -530,6 +530,17 @@ def test_what_is_made_of_a_record_names_it(lines, name):
     ), found
 
 
+def test_an_error_of_a_window_that_was_read_names_the_record(lines):
+    files, offsets = lines
+    ds = mr.TextLineDataset(files[1])
+    pairs = Dataset.zip(Dataset.range(100), ds).window(3)
+    for windows in (ds.window(3), ds.window(3, shift=1), [lines for _, lines in pairs]):
+        found = [m for w in windows for m in messages(w.map(number)) if "none" in m]
+        assert found and all(
+            f"(file '{files[1]}', record 4, offset {offsets[1]})" in m for m in found
+        ), found
+
+
 def test_an_error_names_records_of_each_format(tmp_path):
     with mr.io.TFRecordWriter(
         str(tmp_path / "t"), mr.io.TFRecordOptions(compression_type="GZIP")

@@ -2,6 +2,7 @@
  * it costs. */
 #include "base/alloc.h"
 #include "base/memory.h"
+#include "base/rng.h"
 #include "element/block.h"
 #include "element/trace.h"
 
@@ -99,29 +100,6 @@ static void rows_know_their_records(void **state)
     mr_block_unref(blocks[1]);
 }
 
-/* The way to a row makes no difference, nor what was read on the way. */
-static void expect_records_in_any_order(const mr_block *a, const mr_block *b)
-{
-    const uint32_t steps[] = {1, 2, 7, 17, 23, 41};
-    const mr_block *blocks[2] = {a, b};
-    struct mr_record_cursor c = {0};
-
-    for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++) {
-        for (uint32_t i = 0; i < 2 * mr_block_rows(a); i++) {
-            const mr_block *block = blocks[k % 2 == 0 ? 1 : i % 3 % 2];
-            uint32_t row = i * steps[k] % mr_block_rows(a);
-            struct mr_record want = mr_block_record(block, row);
-            struct mr_record got = mr_block_record_next(block, row, &c);
-
-            assert_ptr_equal(got.file, want.file);
-            assert_int_equal(got.number, want.number);
-            assert_int_equal(got.offset, want.offset);
-            assert_int_equal(got.more, want.more);
-        }
-    }
-    mr_record_cursor_clear(&c);
-}
-
 static void expect_same_records(const mr_block *a, const mr_block *b)
 {
     char text[MR_TRACE_TEXT];
@@ -131,7 +109,6 @@ static void expect_same_records(const mr_block *a, const mr_block *b)
 
         expect_record(b, r, mr_record_text(&record, sizeof text, text));
     }
-    expect_records_in_any_order(a, b);
 }
 
 /* What is known of the rows of @block is known of what comes of it, also behind its bytes, and of a
@@ -148,7 +125,7 @@ static void expect_records_travel(const mr_block *block)
     assert_int_equal(used, mr_buffer_size(bytes));
     mr_buffer_unref(bytes);
     forms[1] = counting(rows);
-    assert_true(mr_block_trace_pack(forms[1], block, 0) > 0);
+    assert_true(mr_block_trace_keep(forms[1], block, 0) > 0);
     for (size_t i = 0; i < 2; i++) {
         const mr_block *twice[2] = {forms[i], forms[i]};
         const mr_block *both[2] = {block, block};
@@ -272,8 +249,9 @@ static void many_files_count_in_the_budget(void **state)
         assert_int_equal(mr_memory_new(limit, NULL, &memory, NULL), MR_OK);
         mr_memory *before = mr_memory_enter(memory);
         assert_int_equal(mr_block_decode(bytes, 0, 0, &block, &used, NULL), MR_OK);
+        assert_int_equal(mr_memory_used(memory), 1 /* our reference */); /* nobody has asked */
+        expect_record(block, ROWS - 1, limit > ROOM ? "file '9999', record 0, offset 0" : "");
         (void)mr_memory_enter(before);
-        assert_int_equal(mr_block_traced(block), limit > ROOM);
         assert_in_range(mr_memory_used(memory), limit > ROOM ? 40 * ROWS : 1,
                         limit > ROOM ? 64 * ROWS : ROOM);
         if (limit > ROOM) {
@@ -303,14 +281,14 @@ static mr_block *lines(uint32_t rows, const char *path, uint64_t first)
     return block;
 }
 
-/* What stands beside elements costs little as long as nobody asks: an allocation for each block
- * that is made, and a few bytes a row. */
+/* What stands beside elements costs little as long as nobody asks: one allocation at most
+ * for each block that is made, and a few bytes a row. */
 static void expect_cheap(const mr_block *block, uint64_t allocations, size_t row_bytes)
 {
     size_t payload = mr_block_row_bytes(block, 0, mr_block_rows(block));
     size_t rows = payload / sizeof(int64_t);
 
-    assert_int_equal(mr_alloc_count() - allocations, 2);
+    assert_in_range(mr_alloc_count() - allocations, 1, 2);
     assert_true(mr_block_traced(block));
     assert_in_range(mr_block_pinned_bytes(block) - payload, 1, 1000 + rows * row_bytes);
 }
@@ -410,6 +388,144 @@ static void rows_of_files_in_turn(void **state)
     expect_record(joined, 399, "file 'b', record 1199, offset 59950");
     expect_records_travel(joined);
     mr_block_unref(joined);
+}
+
+/* A shuffle's buffer: rows come in blocks, and leave in any order. What is held is bounded by the rows
+ * that are there, and each knows its record until it is forgotten. */
+static void rows_that_are_kept_know_their_records(void **state)
+{
+    enum { KEPT = 500, BLOCK = 100, OUT = 50, TURNS = 600 };
+    struct mr_trace_log log = {0};
+    uint32_t numbers[KEPT];
+    uint64_t lines_of[KEPT];
+    struct mr_trace_numbers list = {.of = numbers, .n = 0};
+    mr_block *held = NULL;
+    uint64_t held_line = 0;
+    uint64_t next = 0;
+    uint32_t renewed = 0;
+    struct mr_rng rng;
+
+    mr_rng_seed(&rng, 1);
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
+        while (list.n + BLOCK <= KEPT) {
+            mr_block *block = turn % 7 == 3 ? counting(BLOCK) : lines(BLOCK, "a", next);
+            uint32_t first = mr_trace_log_add(&log, block);
+
+            for (uint32_t r = 0; r < BLOCK; r++, next++, list.n++) {
+                numbers[list.n] = first == MR_TRACE_NO_ROW ? first : first + r;
+                lines_of[list.n] = first == MR_TRACE_NO_ROW ? UINT64_MAX : next;
+            }
+            mr_block_unref(block);
+        }
+        mr_block *out = counting(OUT);
+        uint32_t left[OUT];
+        uint64_t want[OUT];
+        for (uint32_t r = 0; r < OUT; r++) {
+            size_t i = (size_t)mr_rng_below(&rng, list.n);
+
+            left[r] = numbers[i];
+            want[r] = lines_of[i];
+            list.n--;
+            numbers[i] = numbers[list.n];
+            lines_of[i] = lines_of[list.n];
+        }
+        mr_block_trace_numbers(out, &log, left);
+        if (mr_trace_log_is_due(&log, list.n)) {
+            mr_trace_log_renew(&log, &list, 1);
+            renewed++;
+        }
+        for (uint32_t r = 0; r < OUT; r++) {
+            char text[MR_TRACE_TEXT] = "";
+
+            if (want[r] != UINT64_MAX) {
+                (void)snprintf(text, sizeof text, "file 'a', record %" PRIu64 ", offset %" PRIu64,
+                               want[r], want[r] * 50);
+            }
+            expect_record(out, r, text);
+        }
+        if (turn == 100) { /* somebody keeps one */
+            held = out;
+            held_line = want[0];
+        } else {
+            mr_block_unref(out);
+        }
+        assert_in_range(log.bytes, 1, 64 * 4096);
+    }
+    assert_in_range(renewed, 3, TURNS / 10);
+    struct mr_record record = mr_block_record(held, 0);
+    assert_int_equal(record.number, held_line);
+    mr_trace_log_forget(&log);
+    assert_int_equal(log.bytes, 0);
+    record = mr_block_record(held, 0);
+    assert_int_equal(record.number, held_line);
+    mr_block_unref(held);
+    held = counting(1);
+    mr_block_trace_numbers(held, &log, numbers);
+    expect_record(held, 0, "");
+    mr_block_unref(held);
+}
+
+/* Windows: each is made of its elements, and they are told apart in it, also behind the bytes. */
+static void elements_of_datasets_know_their_records(void **state)
+{
+    const uint32_t numbers[] = {1, 3, 5, 3, 5, 7, 5, 7, MR_TRACE_NO_ROW};
+    mr_block *file = lines(8, "a", 10);
+    const struct mr_block_part part = {.block = file, .first = 0, .count = 8};
+    mr_block *forms[3] = {counting(3), NULL, counting(3)};
+    mr_buffer *bytes;
+    mr_block *slice;
+    size_t used;
+
+    mr_block_trace_picked(forms[0], &part, 1, numbers, 3);
+    assert_int_equal(mr_block_encode_buffer(forms[0], 0, true, &bytes, NULL), MR_OK);
+    assert_int_equal(mr_block_decode(bytes, 0, 0, &forms[1], &used, NULL), MR_OK);
+    mr_buffer_unref(bytes);
+    assert_true(mr_block_trace_keep(forms[2], forms[0], 0) > 0);
+    for (int i = 0; i < 3; i++) {
+        const uint32_t order[] = {2, 0};
+        const mr_block *in_turn[2] = {forms[i], forms[i]};
+        mr_block *joined;
+        mr_block *inner;
+
+        expect_record(forms[i], 0, "file 'a', record 11, offset 550, and 2 more");
+        expect_record(forms[i], 2, "file 'a', record 15, offset 750, and 1 more");
+        assert_int_equal(mr_block_concat(in_turn, 2, &joined, NULL), MR_OK);
+        assert_int_equal(mr_block_gather(joined, order, 2, &slice, NULL), MR_OK);
+        inner = counting(2);
+        mr_block_trace_inside(inner, slice, 1, 1, 3);
+        expect_record(inner, 0, "file 'a', record 13, offset 650");
+        expect_record(inner, 1, "file 'a', record 15, offset 750");
+        mr_block_unref(inner);
+        inner = counting(2);
+        mr_block_trace_inside(inner, slice, 0, 0, 2);
+        expect_record(inner, 1, "file 'a', record 17, offset 850");
+        mr_block_unref(inner);
+        inner = counting(2); /* rows of a batch are no such elements */
+        mr_block_trace_inside(inner, file, 0, 0, 2);
+        expect_record(inner, 0, "");
+        mr_block_unref(inner);
+        mr_block_unref(joined);
+        mr_block_unref(slice);
+        mr_block_unref(forms[i]);
+    }
+    mr_block_unref(file);
+}
+
+/* What makes no sense is not known; what stands before it is. */
+static void bytes_that_make_no_sense_say_nothing(void **state)
+{
+    static const unsigned char text[] = {2, 0, 1, 'a', 5, 14, 20, 20, 0x81, 9};
+
+    for (size_t size = 0; size <= sizeof text; size++) {
+        mr_block *block = counting(4);
+
+        mr_block_trace_packed(block, text, size);
+        expect_record(block, 0, size >= 7 ? "file 'a', record 7, offset 10" : "");
+        expect_record(block, 1, size >= 8 ? "file 'a', record 8, offset 20" : "");
+        expect_record(block, 2, "");
+        expect_record(block, 3, "");
+        mr_block_unref(block);
+    }
 }
 
 /* A row of a table has no offset. */
@@ -522,6 +638,9 @@ int main(void)
         cmocka_unit_test(records_hold_little),
         cmocka_unit_test(a_record_counts_once),
         cmocka_unit_test(rows_of_files_in_turn),
+        cmocka_unit_test(rows_that_are_kept_know_their_records),
+        cmocka_unit_test(elements_of_datasets_know_their_records),
+        cmocka_unit_test(bytes_that_make_no_sense_say_nothing),
         cmocka_unit_test(rows_of_tables_have_no_offset),
         cmocka_unit_test(whole_files_have_no_number),
         cmocka_unit_test(records_take_few_bytes),

@@ -34,6 +34,7 @@ static void small_rows_beside_many_large_ones(void **state)
     mr_dataset *ds = make_strings((const char *const[]){"x"}, 1);
     const struct mr_engine_options opts = {.threads = 1};
     struct mr_env env;
+    struct mr_rows_log log = {.env = &env};
     struct mr_rows rows;
     mr_marks *marks = NULL;
     mr_origin *origin = NULL;
@@ -43,12 +44,13 @@ static void small_rows_beside_many_large_ones(void **state)
     CHECK_OK(mr_origin_new(marks, 0, &origin, e));
     mr_block *small = block_of(text, 1, origin);
     mr_block *large = block_of(text, LARGE, origin);
-    mr_rows_init(&rows, &env, mr_dataset_spec(ds));
+    mr_rows_init(&rows, &env, mr_dataset_spec(ds), &log);
     CHECK_OK(mr_rows_add(&rows, small, 0, e));
     for (int i = 0; i < 1000; i++) {
         CHECK_OK(mr_rows_add(&rows, large, 0, e));
     }
     mr_rows_free(&rows);
+    mr_rows_log_free(&log);
     mr_block_unref(small);
     mr_block_unref(large);
     mr_origin_unref(origin);

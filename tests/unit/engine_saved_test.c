@@ -574,7 +574,7 @@ static void no_memory_for_saving(void **state)
         assert_int_equal(mr_saved_open(saved_dir, &saved, NULL), MR_ENOTFOUND);
         assert_in_range(nth, 1, 1000);
     }
-    assert_true(failures > 20);
+    assert_true(failures > 10);
     CHECK_OK(mr_saved_open(saved_dir, &saved, e));
     mr_saved_free(saved);
     mr_block_unref(block);

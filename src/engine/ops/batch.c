@@ -307,7 +307,7 @@ static int replace_front(struct batch_iter *it, mr_block *all, mr_error *err)
     int rc = mr_gather_add(&rows, all, 0, mr_block_rows(all), err);
 
     for (size_t i = it->rows.head; i < it->rows.n && rc == MR_OK; i++) {
-        const struct mr_gather_part *p = &it->rows.parts[i];
+        const struct mr_block_part *p = &it->rows.parts[i];
         uint32_t over = skip < p->count ? (uint32_t)skip : p->count;
 
         skip -= over;

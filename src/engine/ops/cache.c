@@ -205,7 +205,7 @@ static int as_kept(struct cache_iter *it, const mr_block *block, mr_block **ret,
     }
     MR_TRY(mr_block_from_columns(rows, columns, n, ret, err));
     mr_block_place_as(*ret, block);
-    size_t names = mr_block_trace_pack(*ret, block, mr_block_row_bytes(block, 0, rows));
+    size_t names = mr_block_trace_keep(*ret, block, mr_block_row_bytes(block, 0, rows));
 
     if (names > 0 && !mr_env_recharge(it->head.env, &it->names, it->names + names)) {
         mr_block_trace_forget(*ret);

@@ -57,7 +57,14 @@ static int elements_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     }
     it->charged = size;
     int rc = mr_nested_read(bytes, size, head->ds->spec, &it->rows, err);
-    return rc == MR_OK ? MR_OK : mr_op_fail_at_open(head, rc, err);
+    if (rc != MR_OK) {
+        return mr_op_fail_at_open(head, rc, err);
+    }
+    const mr_block *row = head->bound != NULL ? mr_bound_row(head->bound) : NULL;
+    if (row != NULL) {
+        mr_nested_trace(&it->rows, row, 0);
+    }
+    return MR_OK;
 }
 
 static int elements_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,

@@ -80,7 +80,7 @@ int mr_expander_expand(struct mr_expander *e, const mr_block *row, struct mr_op_
     if (rc == MR_OK) {
         /* Until it is closed, there may be more that descends from the row. */
         (*ret)->origin = mr_origin_ref(mr_block_origin(row));
-        mr_record_of(row, 0, &(*ret)->record);
+        (*ret)->made_of = mr_trace_view_row(row, 0);
     } else {
         (void)mr_op_fail_row(e->head, e->index, row, 0, rc, err);
     }

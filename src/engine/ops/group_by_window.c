@@ -166,6 +166,7 @@ static int fetch(struct group_iter *it, const struct mr_pull *pull, mr_error *er
 
 static void drop_rows(struct group_iter *it)
 {
+    mr_rows_log_done(&it->groups.log);
     mr_block_unref(it->rows);
     mr_block_unref(it->keys);
     it->rows = NULL;

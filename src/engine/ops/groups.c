@@ -2,7 +2,7 @@
 
 void mr_groups_init(struct mr_groups *g, struct mr_env *env, const mr_spec *spec)
 {
-    *g = (struct mr_groups){.env = env, .spec = spec};
+    *g = (struct mr_groups){.env = env, .spec = spec, .log = {.env = env}};
 }
 
 void mr_groups_free(struct mr_groups *g)
@@ -12,6 +12,7 @@ void mr_groups_free(struct mr_groups *g)
         mr_free(g->all[i]);
     }
     mr_free(g->all);
+    mr_rows_log_free(&g->log);
     *g = (struct mr_groups){0};
 }
 
@@ -64,12 +65,35 @@ int mr_groups_add(struct mr_groups *g, int64_t key, uint64_t size, struct mr_gro
     MR_CHECK_ALLOC(group, err);
     group->key = key;
     group->size = size;
-    mr_rows_init(&group->rows, g->env, g->spec);
+    mr_rows_init(&group->rows, g->env, g->spec, &g->log);
     memmove(g->all + place + 1, g->all + place, (g->n - place) * sizeof(struct mr_group *));
     g->all[place] = group;
     g->n++;
     *ret = group;
     return MR_OK;
+}
+
+/* A group has left: its elements hold nothing in the log any more. */
+static void clean_log(struct mr_groups *g)
+{
+    MR_AUTO(mr_free) struct mr_rows **bags = NULL;
+    size_t rows = 0;
+
+    for (size_t i = 0; i < g->n; i++) {
+        rows += g->all[i]->rows.n;
+    }
+    if (!mr_trace_log_is_due(&g->log.log, rows)) {
+        return;
+    }
+    bags = mr_calloc(g->n + 1, sizeof(struct mr_rows *));
+    for (size_t i = 0; bags != NULL && i < g->n; i++) {
+        bags[i] = &g->all[i]->rows;
+    }
+    if (bags != NULL) {
+        mr_rows_log_clean(&g->log, bags, g->n);
+    } else {
+        mr_rows_log_free(&g->log);
+    }
 }
 
 void mr_groups_remove(struct mr_groups *g, struct mr_group *group)
@@ -80,6 +104,7 @@ void mr_groups_remove(struct mr_groups *g, struct mr_group *group)
     memmove(g->all + place, g->all + place + 1, (g->n - place) * sizeof(struct mr_group *));
     mr_rows_free(&group->rows);
     mr_free(group);
+    clean_log(g);
 }
 
 static int over_budget(const struct mr_groups *g, mr_error *err)

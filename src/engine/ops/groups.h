@@ -17,6 +17,7 @@ struct mr_groups {
     struct mr_group **all; /* sorted by key */
     size_t n;
     size_t cap;
+    struct mr_rows_log log; /* what all of them know */
 };
 
 void mr_groups_init(struct mr_groups *g, struct mr_env *env, const mr_spec *spec);

@@ -23,6 +23,7 @@
 struct shuffle_iter {
     struct mr_op_iter head;
     struct mr_rows rows;
+    struct mr_rows_log log; /* what it knows */
     uint64_t size;
     uint64_t seed;
     uint64_t epoch;
@@ -103,7 +104,8 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     it->frugal = ctx->outermost && ctx->env->has_splits && ctx->feeds_expansion;
     head->waiting = &it->out.n;
     head->uncounts = it->size > 1; /* one that fails is in no draw: others come in its turn */
-    mr_rows_init(&it->rows, head->env, head->ds->spec);
+    it->log.env = head->env;
+    mr_rows_init(&it->rows, head->env, head->ds->spec, &it->log);
     MR_TRY(mr_op_open_input(head, ctx, err));
     /* A thread that reads ahead would run past a split, and takes no splits for others to lack. */
     it->may_overlap = ctx->ahead && ctx->outermost && !ctx->inside_split && !ctx->feeds_expansion &&
@@ -137,6 +139,7 @@ static int absorb(struct shuffle_iter *it, mr_error *err)
         }
         it->used++;
         if (it->used == mr_block_rows(it->pending)) {
+            mr_rows_log_done(&it->log);
             mr_block_unref(it->pending);
             it->pending = NULL;
             it->used = 0;
@@ -191,6 +194,8 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
         if (it->rows.n == 0) {
             return MR_END;
         }
+        struct mr_rows *const bag = &it->rows;
+        mr_rows_log_clean(&it->log, &bag, 1);
         rc = mr_rows_out_begin(&it->rows, cap, &it->out, err);
         if (rc != MR_OK) {
             mr_rows_out_free(&it->out);
@@ -264,6 +269,7 @@ static void shuffle_close(struct mr_op_iter *head)
     mr_ahead_close(&it->ahead);
     mr_rows_out_free(&it->out);
     mr_rows_free(&it->rows);
+    mr_rows_log_free(&it->log);
     mr_block_unref(it->pending);
 }
 

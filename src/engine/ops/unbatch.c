@@ -81,19 +81,15 @@ static int unbatch_infer(struct mr_infer *in, mr_error *err)
     return mr_spec_new(leaves, n, mr_spec_structure(from), &in->spec, err);
 }
 
-/* The rows of the one of @in, which come from the records that it comes from, and have places made
- * of its place. */
+/* The rows of the one of @in, which come from what it comes from, and have places made of its
+ * place. */
 static int cut(const mr_block *in, const uint32_t *counts, struct mr_gather *to, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *out = NULL;
-    struct mr_record record;
 
     MR_TRY(counts == NULL ? mr_block_unbatch(in, &out, err)
                           : mr_block_unbatch_by(in, counts, &out, err));
-    mr_record_of(in, 0, &record);
-    int rc = mr_block_trace_alike(&out, &record, err);
-    mr_record_clear(&record);
-    MR_TRY(rc);
+    mr_block_trace_row(out, in, 0);
     if (mr_block_placed(in)) {
         MR_TRY(mr_block_set_place(&out, mr_mix64(mr_block_place(in, 0)), err));
     }

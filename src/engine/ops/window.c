@@ -13,7 +13,11 @@ struct windows {
     uint32_t cap;
     uint32_t made;
     mr_origin *origin; /* of the elements in them */
-    struct mr_record *records;
+    /* All elements that came for them, without their components; and which of them each window has:
+     * `per` uint32_t a window. For words only: where there is no memory for it, nothing is known. */
+    struct mr_gather came;
+    struct mr_buf numbers;
+    uint32_t per;
     uint64_t *places; /* of the first elements */
     bool placed;      /* they have some */
 };
@@ -202,10 +206,22 @@ static void end_input(struct window_iter *it)
     }
 }
 
-/* More elements, for @windows windows at most. */
-static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t windows,
+/* These elements of @block come for windows. */
+static void note(struct windows *w, const mr_block *block, uint32_t first, uint32_t count)
+{
+    MR_AUTO(mr_block_unref) mr_block *traces = NULL; /* which holds nothing else */
+
+    if (mr_block_select(block, NULL, 0, &traces, NULL) != MR_OK ||
+        mr_gather_add(&w->came, traces, first, count, NULL) != MR_OK) {
+        w->numbers.failed = true;
+    }
+}
+
+/* More elements, for the windows that @w has room for at most. */
+static int collect(struct window_iter *it, const struct mr_pull *pull, struct windows *w,
                    mr_error *err)
 {
+    const uint64_t windows = w->cap - w->made;
     uint64_t wanted = it->skip + it->span + (windows - 1) * it->shift;
     struct mr_pull below = mr_pull_rows(pull, wanted > it->rows.rows ? wanted - it->rows.rows : 1);
     MR_AUTO(mr_block_unref) mr_block *block = NULL;
@@ -223,6 +239,7 @@ static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t 
     uint32_t rows = mr_block_rows(block);
     uint32_t skipped = it->skip < rows ? (uint32_t)it->skip : rows;
     if (skipped < rows) {
+        note(w, block, skipped, rows - skipped);
         MR_TRY(mr_gather_add(&it->rows, block, skipped, rows - skipped, err));
     }
     it->skip -= skipped;
@@ -237,22 +254,37 @@ static int put_rows(const struct window_iter *it, struct windows *w, const mr_bl
         MR_AUTO(mr_block_unref) mr_block *one = NULL;
 
         MR_TRY(mr_block_select(rows, it->leaves + at, it->counts[c], &one, err));
+        mr_block_trace_forget(one); /* `numbers` say it, once for all components */
         MR_TRY(mr_nested_append(&w->heaps[c], one, err));
     }
-    mr_record_add(&w->records[w->made], rows);
     return mr_origin_add(&w->origin, mr_block_origin(rows), err);
+}
+
+/* Which of the elements that came the window at the front has: @n of them, no more than those before
+ * it. What is gathered came last. */
+static void number_rows(const struct window_iter *it, struct windows *w, uint64_t n)
+{
+    uint64_t next = w->came.rows - it->rows.rows;
+
+    w->per = w->made == 0 ? (uint32_t)n : w->per;
+    uint32_t *to = mr_buf_reserve(&w->numbers, w->per * sizeof *to);
+    for (uint32_t k = 0; to != NULL && k < w->per; k++, next += it->stride) {
+        to[k] = k < n ? (uint32_t)next : MR_TRACE_NO_ROW;
+    }
+    w->numbers.len += to != NULL ? w->per * sizeof *to : 0;
 }
 
 /* The window at the front. */
 static int put_window(const struct window_iter *it, struct windows *w, mr_error *err)
 {
     uint64_t reach = MR_MIN(it->rows.rows, it->span);
-    const struct mr_gather_part *front = &it->rows.parts[it->rows.head];
+    uint64_t n = (reach - 1) / it->stride + 1;
+    const struct mr_block_part *front = &it->rows.parts[it->rows.head];
     struct mr_gather picked = {0};
 
     w->placed = w->placed && mr_block_placed(front->block);
     w->places[w->made] = w->placed ? mr_block_place(front->block, front->first) : 0;
-    int rc = mr_gather_pick(&it->rows, it->stride, (reach - 1) / it->stride + 1, &picked, err);
+    int rc = mr_gather_pick(&it->rows, it->stride, n, &picked, err);
 
     while (rc == MR_OK && picked.rows > 0) {
         MR_AUTO(mr_block_unref) mr_block *rows = NULL;
@@ -262,9 +294,8 @@ static int put_window(const struct window_iter *it, struct windows *w, mr_error 
     }
     mr_gather_free(&picked);
     if (rc == MR_OK) {
+        number_rows(it, w, n);
         w->made++;
-    } else {
-        mr_record_clear(&w->records[w->made]);
     }
     for (uint32_t c = 0; c < w->columns; c++) {
         uint64_t *offsets = w->offsets + (size_t)c * (w->cap + 1);
@@ -283,17 +314,23 @@ static int begin(struct window_iter *it, const struct mr_pull *pull, struct wind
 {
     *w = (struct windows){.columns = (uint32_t)mr_spec_leaves(it->head.ds->spec),
                           .cap = pull->rows < WINDOWS_MAX ? pull->rows : WINDOWS_MAX,
+                          .numbers = {.memory = it->head.env->memory},
                           .placed = it->head.places};
     w->heaps = mr_calloc(w->columns, sizeof *w->heaps);
     w->offsets = mr_calloc((size_t)w->columns * (w->cap + 1), sizeof *w->offsets);
-    w->records = mr_calloc(w->cap, sizeof *w->records);
     w->places = mr_calloc(w->cap, sizeof *w->places);
     for (uint32_t c = 0; w->heaps != NULL && c < w->columns; c++) {
         w->heaps[c].memory = it->head.env->memory;
     }
-    bool made = w->heaps != NULL && w->offsets != NULL && w->records != NULL && w->places != NULL;
+    bool made = w->heaps != NULL && w->offsets != NULL && w->places != NULL;
 
-    return made ? MR_OK : mr_error_nomem(err);
+    MR_TRY(made ? MR_OK : mr_error_nomem(err));
+    for (size_t i = it->rows.head; i < it->rows.n; i++) {
+        const struct mr_block_part *p = &it->rows.parts[i];
+
+        note(w, p->block, p->first, p->count);
+    }
+    return MR_OK;
 }
 
 static int finish(const struct windows *w, mr_block **ret, mr_error *err)
@@ -309,7 +346,10 @@ static int finish(const struct windows *w, mr_block **ret, mr_error *err)
                                         .data = w->heaps[c].data};
     }
     MR_TRY(mr_block_new(w->made, columns, w->columns, &block, err));
-    mr_block_trace_rows(block, w->records);
+    if (!w->numbers.failed) {
+        mr_block_trace_picked(block, w->came.parts, w->came.n,
+                              (const uint32_t *)(const void *)w->numbers.data, w->per);
+    }
     int rc = w->placed ? mr_block_set_places(block, w->places, err) : MR_OK;
     rc = rc == MR_OK ? mr_block_add_origin(&block, w->origin, err) : rc;
     if (rc != MR_OK) {
@@ -325,12 +365,10 @@ static void windows_free(struct windows *w) /* zeroed is fine */
     for (uint32_t c = 0; w->heaps != NULL && c < w->columns; c++) {
         mr_buf_free(&w->heaps[c]);
     }
-    for (uint32_t i = 0; w->records != NULL && i < w->made; i++) {
-        mr_record_clear(&w->records[i]);
-    }
     mr_free(w->heaps);
     mr_free(w->offsets);
-    mr_free(w->records);
+    mr_buf_free(&w->numbers);
+    mr_gather_free(&w->came);
     mr_free(w->places);
     mr_origin_unref(w->origin);
     *w = (struct windows){0};
@@ -344,7 +382,7 @@ static int next_window(struct window_iter *it, const struct mr_pull *pull, struc
         struct mr_pull below = w->made > 0 ? mr_pull_more(pull, pull->rows) : *pull;
 
         MR_TRY(mr_op_interrupted(&it->head, &below, err));
-        MR_TRY(collect(it, &below, w->cap - w->made, err));
+        MR_TRY(collect(it, &below, w, err));
     }
     if (is_owed(it)) {
         it->owed--;
