@@ -57,7 +57,7 @@ struct mr_block {
     uint32_t ncolumns;
     uint32_t nheld;
     uint32_t held_cap;
-    bool embedded;     /* the memory of the block belongs to `own` */
+    bool embedded;              /* the memory of the block belongs to `own` */
     mr_origin *origin;          /* one reference, or NULL */
     struct mr_trace_view trace; /* one reference */
     struct mr_block_places places;
@@ -108,8 +108,9 @@ void mr_trace_discharge(mr_trace *trace);
 /* The trace of @block's rows as bytes (block.h) at the end of @out; nothing if nothing is known. */
 struct mr_buf;
 void mr_trace_encode(const mr_block *block, struct mr_buf *out);
-/* @to, which has none, was made of rows of @from from @first on, of these rows of @from, of @parts in
- * turn, or of the columns of @blocks. */
+/* @to, which has none, was made of what @v says, of rows of @from from @first on, of these rows of
+ * @from, of @parts in turn, or of the columns of @blocks. */
+void mr_trace_share(mr_block *to, struct mr_trace_view v);
 void mr_trace_slice(mr_block *to, const mr_block *from, uint32_t first);
 void mr_trace_gather(mr_block *to, const mr_block *from, const uint32_t *rows);
 void mr_trace_concat(mr_block *to, const struct mr_block_part *parts, size_t n);

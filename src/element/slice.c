@@ -136,3 +136,19 @@ size_t mr_block_row_bytes(const mr_block *block, uint32_t first, uint32_t count)
     }
     return (size_t)bytes;
 }
+
+int mr_block_trace_alike(mr_block **block, const struct mr_trace_view *v, mr_error *err)
+{
+    mr_block *own = *block;
+
+    if (v->of == NULL || own->trace.of != NULL) {
+        return MR_OK;
+    }
+    if (atomic_load_explicit(&own->refs, memory_order_acquire) > 1) {
+        MR_TRY(mr_block_share(*block, 0, (*block)->rows, &own, err));
+        mr_block_unref(*block);
+        *block = own;
+    }
+    mr_trace_share(own, *v);
+    return MR_OK;
+}

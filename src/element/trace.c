@@ -142,7 +142,8 @@ void mr_trace_unref(mr_trace *t)
         }
     }
     if (t->form == MR_TRACE_LOG) {
-        mr_trace_log_end(t);
+        (void)pthread_mutex_destroy(&t->growth->lock);
+        mr_free(t->parts);
     } else if (t->form == MR_TRACE_RECORDS) {
         let_go_files(t->records, t->rows);
         mr_free(t->own);

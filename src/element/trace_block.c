@@ -79,7 +79,7 @@ void mr_block_trace(mr_block *block, mr_trace_file *file, uint64_t record, const
 }
 
 /* @to, which has none, sees what @v does. */
-static void share_trace(mr_block *to, struct mr_trace_view v)
+void mr_trace_share(mr_block *to, struct mr_trace_view v)
 {
     (void)mr_trace_ref(v.of);
     to->trace = v;
@@ -87,7 +87,7 @@ static void share_trace(mr_block *to, struct mr_trace_view v)
 
 void mr_trace_slice(mr_block *to, const mr_block *from, uint32_t first)
 {
-    share_trace(to, from->trace);
+    mr_trace_share(to, from->trace);
     to->trace.first += first * to->trace.step;
 }
 
@@ -95,7 +95,7 @@ void mr_block_trace_as(mr_block *to, const mr_block *from)
 {
     MR_ASSERT(to->rows <= from->rows);
     mr_block_trace_forget(to);
-    share_trace(to, from->trace);
+    mr_trace_share(to, from->trace);
 }
 
 void mr_block_trace_row(mr_block *to, const mr_block *from, uint32_t row)
@@ -112,7 +112,7 @@ void mr_block_trace_groups(mr_block *to, const mr_block *from, uint32_t per)
         set_trace(to, mr_trace_flat(v, from->rows));
         v = to->trace;
     } else {
-        share_trace(to, v);
+        mr_trace_share(to, v);
     }
     if (v.of != NULL) {
         to->trace.step = v.step * per;
@@ -163,22 +163,6 @@ void mr_trace_view_clear(struct mr_trace_view *v)
 {
     mr_trace_unref(v->of);
     *v = (struct mr_trace_view){0};
-}
-
-int mr_block_trace_alike(mr_block **block, const struct mr_trace_view *v, mr_error *err)
-{
-    mr_block *own = *block;
-
-    if (v->of == NULL || own->trace.of != NULL) {
-        return MR_OK;
-    }
-    if (atomic_load_explicit(&own->refs, memory_order_acquire) > 1) {
-        MR_TRY(mr_block_share(*block, 0, (*block)->rows, &own, err));
-        mr_block_unref(*block);
-        *block = own;
-    }
-    share_trace(own, *v);
-    return MR_OK;
 }
 
 void mr_block_trace_forget(mr_block *block)

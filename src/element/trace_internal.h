@@ -102,7 +102,6 @@ void mr_trace_packed_each(const mr_trace *t, uint32_t row, uint32_t n, mr_trace_
                           void *ctx);
 void mr_trace_packed_discharge(const mr_trace *t);
 void mr_trace_packed_free(mr_trace *t);
-void mr_trace_log_end(mr_trace *t); /* what it has besides its parts' references goes */
 
 static inline struct mr_trace_view mr_trace_view_of(const struct mr_trace_part *p)
 {

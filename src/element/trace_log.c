@@ -33,12 +33,6 @@ static mr_trace *new_log(void)
     return t;
 }
 
-void mr_trace_log_end(mr_trace *t)
-{
-    (void)pthread_mutex_destroy(&t->growth->lock);
-    mr_free(t->parts);
-}
-
 /* @rows rows of @v come next, the first of them as number @begin of the log. */
 static bool append(mr_trace *t, struct mr_trace_view v, uint32_t rows, uint32_t begin)
 {

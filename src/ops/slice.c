@@ -44,7 +44,8 @@ static int load_entries(struct mr_attrs attrs, struct entries *e, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "%d begins, %d ends and %d strides", e->begin->count,
                             e->end->count, e->strides->count);
     }
-    if (__builtin_popcountll((uint64_t)e->ellipsis_mask) > 1) {
+    uint64_t ellipses = (uint64_t)e->ellipsis_mask;
+    if ((ellipses & (ellipses - 1)) != 0) {
         return mr_error_set(err, MR_EINVAL, "more than one ellipsis");
     }
     return MR_OK;

@@ -95,7 +95,7 @@ static const struct kernel_example kernel_examples[] = {
     {"floor_mod", "int64[n] int64[]{-5,-1}", "", "int32[] int64[]"},
     {"floor_mod", "float64[2] float64[2]{1,5}", "", "bool[] bool[]"},
     {"floor_mod", "uint32[] uint32[n]{1,5}", "", NULL},
-    {"pow", "float32[n] float32[n]{0,3}", "", "int8[] int8[]"},
+    {"pow", "float32[n] float32[n]{0,3}", "", "bool[] bool[]"},
     {"pow", "int32[2]{-5,5} int32[]{0,5}", "", "uint8[] uint8[]"},
     {"neg", "int32[2,3]", "", "uint8[2]"},
     {"neg", "float32[n]", "", "bool[]"},
