@@ -150,9 +150,9 @@ static int recharge(struct cache_iter *it, mr_block *more, mr_error *err)
         fits = mr_env_recharge(head->env, &it->charged, bytes);
     }
     if (!fits) {
-        int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements hold %zu bytes, %s",
-                              (unsigned long long)(it->rows.rows + n), bytes,
-                              mr_env_budget_text(head->env).text);
+        int rc =
+            mr_error_set(err, MR_EEXHAUSTED, "%" PRIu64 " elements hold %zu bytes, %s",
+                         (uint64_t)it->rows.rows + n, bytes, mr_env_budget_text(head->env).text);
 
         return mr_op_fail(head, head->delivered, rc, err);
     }
