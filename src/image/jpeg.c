@@ -233,7 +233,9 @@ static void cmyk_to_rgb(const unsigned char *line, JDIMENSION n, bool inverted, 
 
 struct lines {
     struct window w;
-    unsigned char *scratch; /* a line, where it does not go to its place at once */
+    /* A line, where it does not go to its place at once. Not aligned: to an aligned one the library
+     * writes past the cache, and it is read at once. */
+    unsigned char *scratch;
     unsigned char *at;
     size_t bytes; /* of a line of the result */
     bool whole;   /* lines go to their place */
@@ -283,8 +285,10 @@ static int decode_lines(struct reading *r)
     l.w = choose(d, r->want);
     l.whole = l.w.left == 0 && l.w.width == r->info->width && d->out_color_space != JCS_CMYK;
     if (!l.whole) {
-        l.scratch = d->mem->alloc_large((j_common_ptr)d, JPOOL_IMAGE,
-                                        (size_t)l.w.width * (size_t)d->out_color_components);
+        unsigned char *room = d->mem->alloc_large(
+            (j_common_ptr)d, JPOOL_IMAGE, 1 + (size_t)l.w.width * (size_t)d->out_color_components);
+
+        l.scratch = room + 1;
     }
     if (l.w.top > 0) {
         (void)jpeg_skip_scanlines(d, l.w.top);

@@ -2,6 +2,7 @@
 #include "ops/move.h"
 
 #include "ops/attr.h"
+#include "ops/loops.h"
 
 /* ---- copying ---- */
 
@@ -57,10 +58,33 @@ static struct copy fewest_axes(int rank, const int64_t *dims, const int64_t *str
     return c;
 }
 
+/* @n pixels of three bytes, of which @in is the last of the source's: five at once, which are 15 of
+ * 16 bytes. The one too many is read in front of the five, and written behind them. */
+MR_HOT static void reverse_pixels(unsigned char *out, const unsigned char *in, uint64_t n)
+{
+    typedef unsigned char vector __attribute__((vector_size(16)));
+    static const vector order = {13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0};
+
+    for (; n > 5; n -= 5, in -= 15, out += 15) {
+        vector v;
+
+        memcpy(&v, in - 13, sizeof v);
+        v = __builtin_shuffle(v, order);
+        memcpy(out, &v, sizeof v);
+    }
+    for (; n > 0; n--, in -= 3, out += 3) {
+        memcpy(out, in, 3);
+    }
+}
+
 /* @n pieces of @bytes each, one every @step bytes of @in: pixels, most of the time. */
 static void copy_pieces(unsigned char *out, const unsigned char *in, int64_t step, uint64_t n,
                         size_t bytes)
 {
+    if (bytes == 3 && step == -3) {
+        reverse_pixels(out, in, n);
+        return;
+    }
 #define PIECES(B)                                                                                  \
     for (uint64_t i = 0; i < n; i++, in += step) {                                                 \
         memcpy(out + i * (B), in, (B));                                                            \
@@ -196,6 +220,10 @@ static int infer_reverse(struct mr_kernel_infer *it, mr_error *err)
     const struct mr_attr *axes = mr_attr_get(it->attrs, "axes");
     uint32_t mask;
 
+    if (it->nin == 2) {
+        MR_TRY(mr_infer_dtype(it->in, 1, MR_SET(MR_BOOL), err));
+        MR_TRY(mr_infer_rank(it->in, 1, 0, err));
+    }
     return it->in[0].rank < 0 ? MR_OK : mr_axes_resolve(axes, it->in[0].rank, &mask, err);
 }
 
@@ -206,6 +234,9 @@ static int fill_reverse(const struct mr_row *row, struct mr_result *out, mr_erro
     uint32_t mask = 0;
     MR_TRY(mr_axes_resolve(mr_attr_get(row->attrs, "axes"), out->rank, &mask, err));
     mr_strides_signed(out->rank, out->dims, strides);
+    if (row->nin == 2 && row->in[1].values[0] == 0) {
+        mask = 0;
+    }
     for (int d = 0; d < out->rank; d++) {
         if ((mask & (1u << d)) != 0) {
             first += (out->dims[d] - 1) * strides[d];
@@ -360,7 +391,7 @@ static int fill_tile(const struct mr_row *row, struct mr_result *out, mr_error *
 
 MR_ROWS_KERNEL(transpose, 1, 1, 0, .infer = infer_transpose, .fill = fill_transpose,
                .attr_table = {{"perm", MR_ATTR_INTS, true}});
-MR_ROWS_KERNEL(reverse, 1, 1, 0, .infer = infer_reverse, .fill = fill_reverse,
+MR_ROWS_KERNEL(reverse, 1, 2, 0, .infer = infer_reverse, .fill = fill_reverse,
                .attr_table = {{"axes", MR_ATTR_INTS, false}});
 MR_ROWS_KERNEL(broadcast_to, 1, 2, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_broadcast_to,
                .dims = dims_broadcast_to, .fill = fill_broadcast_to,

@@ -67,10 +67,22 @@ static int dims_resize(const struct mr_row *row, struct mr_leaf_spec *spec, mr_e
 }
 
 /* line[i] += weights[0] * x[i] + weights[1] * y[i]: two lines at a time, so that @line is read and
- * written half as often. */
+ * written half as often. @line begins with what set_lines() makes of the first two. */
 #define ADD_LINES(tag, dtype, S, W, N, LD, ST, ...)                                                \
+    MR_HOT_##tag static void set_lines_##tag(const void *first, const void *second, size_t n,      \
+                                             const float *weights, float *restrict line)           \
+    {                                                                                              \
+        const S *x = first;                                                                        \
+        const S *y = second;                                                                       \
+        float v = weights[0];                                                                      \
+        float w = weights[1];                                                                      \
+                                                                                                   \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            line[i] = v * (float)LD(N, x[i]) + w * (float)LD(N, y[i]);                             \
+        }                                                                                          \
+    }                                                                                              \
     MR_HOT_##tag static void add_lines_##tag(const void *first, const void *second, size_t n,      \
-                                             const float *weights, float *line)                    \
+                                             const float *weights, float *restrict line)           \
     {                                                                                              \
         const S *x = first;                                                                        \
         const S *y = second;                                                                       \
@@ -81,7 +93,8 @@ static int dims_resize(const struct mr_row *row, struct mr_leaf_spec *spec, mr_e
             line[i] = line[i] + v * (float)LD(N, x[i]) + w * (float)LD(N, y[i]);                   \
         }                                                                                          \
     }                                                                                              \
-    MR_HOT_##tag static void add_line_##tag(const void *in, size_t n, float weight, float *line)   \
+    MR_HOT_##tag static void add_line_##tag(const void *in, size_t n, float weight,                \
+                                            float *restrict line)                                  \
     {                                                                                              \
         const S *x = in;                                                                           \
                                                                                                    \
@@ -95,6 +108,7 @@ typedef void (*add_line_fn)(const void *in, size_t n, float weight, float *line)
 typedef void (*add_lines_fn)(const void *first, const void *second, size_t n, const float *weights,
                              float *line);
 static const add_line_fn add_line[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, add_line, )};
+static const add_lines_fn set_lines[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, set_lines, )};
 static const add_lines_fn add_lines[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, add_lines, )};
 
 /* Pixels of the line from pixels of @line. Where @channels is a constant, the compiler unrolls. */
@@ -122,7 +136,7 @@ static inline __attribute__((always_inline)) void mix_pixels(const float *line,
  * is written too much is written again, but for the last pixel. */
 typedef float four __attribute__((vector_size(16)));
 
-static inline four load_four(const float *p)
+static inline __attribute__((always_inline)) four load_four(const float *p)
 {
     four v;
 
@@ -130,7 +144,8 @@ static inline four load_four(const float *p)
     return v;
 }
 
-static inline four mix_four(const float *p, const float *w, uint32_t n)
+static inline __attribute__((always_inline)) four mix_four(const float *p, const float *w,
+                                                           uint32_t n)
 {
     four sum = {0};
 
@@ -143,17 +158,22 @@ static inline four mix_four(const float *p, const float *w, uint32_t n)
     return sum;
 }
 
-static void mix_three(const float *line, const struct mr_resize_axis *x, int64_t width, float *out)
+/* What @x points to is read once: the compiler cannot know that @out is not a part of it. */
+MR_HOT static void mix_three(const float *line, const struct mr_resize_axis *x, int64_t width,
+                             float *restrict out)
 {
-    const float *w = x->weights;
+    const uint32_t *restrict starts = x->starts;
+    const uint32_t *restrict counts = x->counts;
+    const float *restrict w = x->weights;
+    size_t span = x->span;
     four last;
 
-    for (int64_t i = 0; i + 1 < width; i++, out += 3, w += x->span) {
-        four sum = mix_four(line + (size_t)x->starts[i] * 3, w, x->counts[i]);
+    for (int64_t i = 0; i + 1 < width; i++, out += 3, w += span) {
+        four sum = mix_four(line + (size_t)starts[i] * 3, w, counts[i]);
 
         memcpy(out, &sum, sizeof sum);
     }
-    last = mix_four(line + (size_t)x->starts[width - 1] * 3, w, x->counts[width - 1]);
+    last = mix_four(line + (size_t)starts[width - 1] * 3, w, counts[width - 1]);
     memcpy(out, &last, 3 * sizeof *out);
 }
 
@@ -187,7 +207,13 @@ static void one_image(const struct mr_resize_axis *y, const struct mr_resize_axi
         const float *w = y->weights + (size_t)i * y->span;
         uint32_t k = 0;
 
-        memset(line, 0, n * sizeof *line);
+        if (y->counts[i] > 1) {
+            set_lines[in->dtype](at, at + n * in->width, n, w, line);
+            k += 2;
+            at += 2 * n * in->width;
+        } else {
+            memset(line, 0, n * sizeof *line);
+        }
         for (; k + 1 < y->counts[i]; k += 2, at += 2 * n * in->width) {
             add_lines[in->dtype](at, at + n * in->width, n, w + k, line);
         }

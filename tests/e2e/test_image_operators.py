@@ -328,6 +328,14 @@ def many(function, n=400):
     return np.stack(list(mr.Dataset.range(n).map(lambda _: function())))
 
 
+def test_flips_of_any_width():
+    rng = np.random.default_rng(2)
+    for width in list(range(1, 40)) + [320]:
+        for channels, dtype in ((1, np.uint8), (3, np.uint8), (4, np.uint8), (3, np.float32)):
+            image = rng.integers(0, 255, (3, width, channels)).astype(dtype)
+            assert (mr.image.flip_left_right(image) == image[:, ::-1]).all(), (width, channels)
+
+
 def test_random_flips():
     for flip, axis in ((mr.image.random_flip_left_right, 2), (mr.image.random_flip_up_down, 1)):
         images = many(lambda: flip(BYTES, seed=1))

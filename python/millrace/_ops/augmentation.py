@@ -37,7 +37,9 @@ def _delta(max_delta: float, most: float = float("inf")) -> None:
 def _flip(image: TensorLike, axis: int, seed: Any) -> Any:
     tensor = images.as_images(image)
     if tensor.ndim == 3:
-        return arrays.where(_between(0.0, 1.0, seed) < 0.5, arrays.reverse(tensor, [axis]), tensor)
+        attrs = AttrTable().ints("axes", [axis])
+        whether = _between(0.0, 1.0, seed) < 0.5
+        return apply1("reverse", [tensor, whether], attrs, same_dtype=False)
     each = arrays.shape(tensor)[:1]
     drawn = uniform(each, seed=seed) if isinstance(seed, (int, type(None))) else None
     if drawn is None:

@@ -91,9 +91,11 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
         return mr_apply_done(&it->in, in, rc);
     }
     it->in.index += mr_block_rows(in);
-    if (it->threads > 0 && it->in.rest == NULL &&
-        is_worthwhile(it, in, out, mr_now_ns() - begin, begin - pulled)) {
-        (void)go_parallel(it, NULL); /* without memory it stays in place: @out is to be given */
+    int64_t ns = it->threads > 0 ? mr_now_ns() - begin : 0;
+    if (it->threads > 0 && it->in.rest == NULL && is_worthwhile(it, in, out, ns, begin - pulled) &&
+        go_parallel(it, NULL) ==
+            MR_OK) { /* without memory it stays in place: @out is to be given */
+        mr_parallel_map_learn(it->parallel, out, ns);
     }
     *ret = MR_TAKE(out);
     return MR_OK;

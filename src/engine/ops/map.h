@@ -12,6 +12,8 @@ struct mr_parallel_map;
 int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input, uint64_t index,
                         const struct mr_apply *apply, uint32_t calls, bool ordered,
                         struct mr_parallel_map **ret, mr_error *err);
+/* Before the first pull: a call of the same function made @made within @ns. */
+void mr_parallel_map_learn(struct mr_parallel_map *m, const mr_block *made, int64_t ns);
 int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, mr_block **ret,
                          mr_error *err);
 int mr_parallel_map_state(struct mr_parallel_map *m, struct mr_state *s, mr_error *err);

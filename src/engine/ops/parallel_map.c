@@ -41,8 +41,9 @@ struct slot {
 
 #define MAGIC UINT32_C(0x6d72706d)
 
-/* Rows that the consumer wants together go into one call up to this. */
-#define TOGETHER_NS (UINT64_C(32) * MR_NS_PER_MS)
+/* Rows that the consumer wants together go into one call up to this. To put them together
+ * afterwards costs the more beside the work, the quicker that is. */
+#define TOGETHER_NS (UINT64_C(100) * MR_NS_PER_MS)
 #define TOGETHER_BYTES ((size_t)32 << 20)
 
 struct mr_parallel_map {
@@ -55,7 +56,7 @@ struct mr_parallel_map {
     bool grows; /* limit is ours to choose */
     /* What the consumer asks for at a time, such as the rows of a batch: blocks that end where it
      * ends need no copying. */
-    uint64_t given;    /* rows, since the stage was opened */
+    uint64_t given;    /* up to this row */
     uint64_t wanted;   /* the consumer's last request ends behind so many */
     uint32_t period;   /* rows of that request */
     uint32_t together; /* so many rows are worth one call */
@@ -146,6 +147,26 @@ static int run_some(struct slot *s, uint32_t *rows, mr_block **out, uint32_t *ba
     }
 }
 
+/* A call made @bytes of @rows rows within @ns. */
+static void learn_locked(struct mr_parallel_map *m, uint32_t rows, size_t bytes, int64_t ns)
+{
+    uint32_t demand = mr_driver_next_demand(m->demand, rows, bytes, ns);
+
+    m->together = (uint32_t)MR_MIN(TOGETHER_NS / ((uint64_t)ns / rows + 1),
+                                   TOGETHER_BYTES / (bytes / rows + 1));
+    /* Tasks overlap: one that was asked for less must not take back what others have learned. */
+    m->demand = ns > MR_NS_PER_MS || demand > m->demand ? demand : m->demand;
+}
+
+void mr_parallel_map_learn(struct mr_parallel_map *m, const mr_block *made, int64_t ns)
+{
+    uint32_t rows = mr_block_rows(made);
+
+    MR_LOCK(&m->driver.lock);
+    m->demand = rows;
+    learn_locked(m, rows, mr_block_row_bytes(made, 0, rows), ns);
+}
+
 /* The first @rows rows of @s have become s->out. */
 static void task_done_locked(struct slot *s, uint32_t rows, int64_t ns)
 {
@@ -166,13 +187,7 @@ static void task_done_locked(struct slot *s, uint32_t rows, int64_t ns)
         mr_block_unref(s->in);
         s->in = NULL;
     }
-    size_t bytes = mr_block_row_bytes(s->out, 0, rows);
-    uint32_t demand = mr_driver_next_demand(m->demand, rows, bytes, ns);
-
-    m->together = (uint32_t)MR_MIN(TOGETHER_NS / ((uint64_t)ns / rows + 1),
-                                   TOGETHER_BYTES / (bytes / rows + 1));
-    /* Tasks overlap: one that was asked for less must not take back what others have learned. */
-    m->demand = ns > MR_NS_PER_MS || demand > m->demand ? demand : m->demand;
+    learn_locked(m, rows, mr_block_row_bytes(s->out, 0, rows), ns);
 }
 
 static void run_task(struct mr_pool_task *task)
@@ -242,14 +257,15 @@ static struct slot *new_slot_locked(struct mr_parallel_map *m)
 }
 
 /* How many rows to pull: up to where the consumer's request ends, if they are worth one call. */
-static uint32_t demand_locked(const struct mr_parallel_map *m)
+static void set_demand_locked(const struct mr_parallel_map *m, struct mr_pull *pull)
 {
-    if (m->period == 0) {
-        return m->demand;
-    }
-    uint64_t rows = m->index < m->wanted ? m->wanted - m->index
-                                         : m->period - (m->index - m->wanted) % m->period;
-    return rows > m->demand && rows <= m->together ? (uint32_t)rows : m->demand;
+    uint64_t rows = m->period == 0         ? 0
+                    : m->index < m->wanted ? m->wanted - m->index
+                                           : m->period - (m->index - m->wanted) % m->period;
+    bool together = rows >= m->demand && rows <= m->together;
+
+    pull->rows = together ? (uint32_t)rows : m->demand;
+    pull->bytes = together ? TOGETHER_BYTES : MR_BLOCK_BYTES_HINT;
 }
 
 static void note_request_locked(struct mr_parallel_map *m, const struct mr_pull *pull)
@@ -263,15 +279,12 @@ static void note_request_locked(struct mr_parallel_map *m, const struct mr_pull 
 static void pull_block(void *ctx, void *work)
 {
     struct mr_parallel_map *m = ctx;
-    struct mr_pull pull = {.bytes = MR_BLOCK_BYTES_HINT,
-                           .deadline_ms = MR_NO_DEADLINE,
-                           .interrupt = &m->driver.interrupt};
+    struct mr_pull pull = {.deadline_ms = MR_NO_DEADLINE, .interrupt = &m->driver.interrupt};
     mr_block *block = NULL;
     mr_error err;
 
     mr_mutex_lock(&m->driver.lock);
-    pull.rows = demand_locked(m);
-    pull.bytes = pull.rows > m->demand ? TOGETHER_BYTES : pull.bytes;
+    set_demand_locked(m, &pull);
     mr_mutex_unlock(&m->driver.lock);
     int rc = mr_op_pull(m->input, &pull, &block, &err);
 
@@ -339,7 +352,7 @@ int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input, uint6
     m->head = head;
     m->apply = apply;
     m->ordered = ordered;
-    m->index = index;
+    m->index = m->given = m->wanted = index;
     m->grows = calls == 0;
     m->limit = calls == 0 ? 2 : calls;
     m->demand = 1;
@@ -573,10 +586,18 @@ static int slot_state(struct mr_parallel_map *m, struct slot *slot, struct mr_st
     return MR_OK;
 }
 
+/* Rows of @slot that are not given yet. */
+static uint64_t rows_left(const struct slot *slot)
+{
+    return (slot->out != NULL ? mr_block_rows(slot->out) : 0) +
+           (slot->in != NULL ? mr_block_rows(slot->in) : 0);
+}
+
 static int all_state(struct mr_parallel_map *m, struct mr_state *s, mr_error *err)
 {
     struct slot *done = m->done_head;
     uint64_t slots = m->in_flight;
+    uint64_t left = 0;
 
     MR_TRY(mr_state_bool(s, &m->ended, err));
     MR_TRY(mr_state_u64(s, &m->index, err));
@@ -599,6 +620,10 @@ static int all_state(struct mr_parallel_map *m, struct mr_state *s, mr_error *er
             done = done->next;
         }
         MR_TRY(slot_state(m, slot, s, err));
+        left += rows_left(slot);
+    }
+    if (s->restores) {
+        m->given = m->wanted = m->index - MR_MIN(left, m->index);
     }
     return mr_op_state(m->input, s, err);
 }

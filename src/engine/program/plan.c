@@ -73,6 +73,8 @@ void mr_program_free(mr_program *p)
     mr_free(p->ops);
     mr_free(p->slots);
     mr_free(p->outputs);
+    mr_free(p->kept);
+    mr_free(p->sizes);
     mr_function_unref(p->fn);
     mr_free(p);
 }
@@ -284,8 +286,9 @@ int mr_program_new(mr_function *fn, mr_program **ret, mr_error *err)
     p->slots = mr_calloc(fn->nvalues, sizeof *p->slots);
     p->ops = mr_calloc(fn->nnodes, sizeof *p->ops);
     p->outputs = mr_calloc(fn->noutputs, sizeof *p->outputs);
-    if (p->slots == NULL || p->ops == NULL || p->outputs == NULL || slot_of == NULL ||
-        live == NULL) {
+    p->sizes = mr_calloc(1, sizeof *p->sizes);
+    if (p->slots == NULL || p->ops == NULL || p->outputs == NULL || p->sizes == NULL ||
+        slot_of == NULL || live == NULL) {
         return mr_error_nomem(err);
     }
     struct making m = {.p = p, .slot_of = slot_of, .live = live};

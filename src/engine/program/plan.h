@@ -1,6 +1,6 @@
 /*
  * The plan of a function: what mr_program_new() makes and mr_program_run() carries out. Constant
- * once it is made.
+ * once it is made, but for the sizes that rows were found to have.
  *
  * Every value that matters has a slot. A slot is *uniform* when it is the same for all rows
  * (constants, captures, and what is computed from them): it is kept as one row. Steps are in an
@@ -16,6 +16,8 @@
 
 #include "dataset/graph.h"
 #include "engine/program.h"
+
+#include <stdatomic.h>
 
 #define MR_PLAN_NONE UINT32_MAX
 #define MR_FUSED_OPS_MAX 32u
@@ -95,6 +97,7 @@ struct mr_fused {
 struct mr_step {
     struct mr_fused *fused; /* NULL: eval `op` */
     uint32_t op;
+    bool uniform;   /* one row for all rows */
     uint32_t *dead; /* slots that nobody needs after this step */
     uint32_t ndead;
 };
@@ -112,6 +115,15 @@ struct mr_program {
     uint32_t ninputs;
     uint32_t ncaptures;
     uint32_t nreaders; /* operators that read a file for each row */
+    uint32_t *kept;    /* slots: results of each row that are there until the end of a run */
+    uint32_t nkept;
+    struct mr_row_sizes *sizes; /* of the last block; all else is constant */
+};
+
+/* Bytes of a row. What is between steps, and what is kept and of unknown size. */
+struct mr_row_sizes {
+    _Atomic uint64_t inner;
+    _Atomic uint64_t loose;
 };
 
 /* What becomes of a node beside others: a slice of a decoded image needs no more than its part to
@@ -146,6 +158,30 @@ void mr_plan_name_file(const struct mr_program *p, const struct mr_plan_op *op, 
  * for them. false: it reads none. */
 bool mr_plan_trace_files(const struct mr_program *p, const struct mr_owned_column *columns,
                          mr_block *block);
+/* The columns of @p's arguments and constants, lent. */
+void mr_plan_bind(const struct mr_program *p, const mr_block *in, const mr_block *captures,
+                  struct mr_owned_column *columns);
+enum mr_steps {
+    MR_STEPS_ALL,
+    MR_STEPS_UNIFORM,
+    MR_STEPS_OF_ROWS, /* the others */
+};
+/* Runs these on @rows rows; *@inner grows by the bytes of results that were let go. What is left is
+ * let go by mr_plan_release_results(), on failure too. */
+int mr_plan_run_steps(const struct mr_program *p, enum mr_steps which, uint32_t rows,
+                      struct mr_owned_column *columns, const struct mr_kernel_random *random,
+                      uint64_t *inner, uint32_t *bad_row, mr_error *err);
+void mr_plan_release_results(const struct mr_program *p, struct mr_owned_column *columns);
+/* Runs all steps strip by strip (strips.c): results that are kept are in @columns, which are bound.
+ * false: that is not worth while, or it failed: nothing was done. */
+bool mr_strips_run(const struct mr_program *p, const mr_block *in, const mr_block *captures,
+                   uint32_t rows, const struct mr_kernel_random *random,
+                   struct mr_owned_column *columns);
+/* So large were the rows of a run that went well. */
+void mr_strips_note(const struct mr_program *p, uint32_t rows, uint64_t inner,
+                    const struct mr_owned_column *columns);
+/* Bytes of @rows rows of @c. */
+uint64_t mr_strips_bytes(const struct mr_column *c, uint32_t rows);
 /* Run one op on columns indexed by slot; fills the columns of its results. */
 int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t rows,
               struct mr_owned_column *columns, const struct mr_kernel_random *random,

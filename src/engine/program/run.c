@@ -181,8 +181,8 @@ out:
 
 /* ---- all of them ---- */
 
-static void bind(const struct mr_program *p, const mr_block *in, const mr_block *captures,
-                 struct mr_owned_column *columns)
+void mr_plan_bind(const struct mr_program *p, const mr_block *in, const mr_block *captures,
+                  struct mr_owned_column *columns)
 {
     for (uint32_t s = 0; s < p->nslots; s++) {
         const struct mr_slot *slot = &p->slots[s];
@@ -239,44 +239,79 @@ static int finish(const struct mr_program *p, uint32_t rows, struct mr_owned_col
     return rc;
 }
 
-static int run_rows(const struct mr_program *p, const mr_block *in, const mr_block *captures,
-                    uint32_t rows, const struct mr_kernel_random *random, mr_block **ret,
-                    uint32_t *bad_row, mr_error *err)
+int mr_plan_run_steps(const struct mr_program *p, enum mr_steps which, uint32_t rows,
+                      struct mr_owned_column *columns, const struct mr_kernel_random *random,
+                      uint64_t *inner, uint32_t *bad_row, mr_error *err)
 {
-    MR_AUTO(mr_free) struct mr_owned_column *columns = mr_calloc(p->nslots, sizeof *columns);
     int rc = MR_OK;
 
-    *bad_row = 0;
-    MR_CHECK_ALLOC(columns, err);
-    bind(p, in, captures, columns);
     for (uint32_t i = 0; rc == MR_OK && i < p->nsteps; i++) {
         const struct mr_step *step = &p->steps[i];
 
+        if (which != MR_STEPS_ALL && step->uniform != (which == MR_STEPS_UNIFORM)) {
+            continue;
+        }
         rc = mr_cancel_check(err);
         rc = rc == MR_OK ? run_step(p, step, rows, columns, random, bad_row, err) : rc;
         for (uint32_t k = 0; k < step->ndead; k++) {
-            mr_column_release(&columns[step->dead[k]]);
+            uint32_t slot = step->dead[k];
+
+            if (rc == MR_OK && !p->slots[slot].uniform) {
+                *inner += mr_strips_bytes(&columns[slot].c, rows);
+            }
+            mr_column_release(&columns[slot]);
         }
     }
-    if (rc == MR_OK) {
-        *bad_row = 0;
-        rc = finish(p, rows, columns, ret, err);
-    }
-    if (rc == MR_OK) {
-        if (!mr_plan_trace_files(p, columns, *ret)) {
-            mr_block_trace_as(*ret, in);
-        }
-        rc = mr_block_add_origin(ret, mr_block_origin(in), err);
-        if (rc != MR_OK) {
-            mr_block_unref(*ret);
-            *ret = NULL;
-        }
-    }
+    return rc;
+}
+
+void mr_plan_release_results(const struct mr_program *p, struct mr_owned_column *columns)
+{
     for (uint32_t s = 0; s < p->nslots; s++) {
         if (p->slots[s].kind == MR_SLOT_RESULT) {
             mr_column_release(&columns[s]);
         }
     }
+}
+
+/* The block of what was computed. */
+static int conclude(const struct mr_program *p, const mr_block *in, uint32_t rows,
+                    struct mr_owned_column *columns, mr_block **ret, mr_error *err)
+{
+    MR_TRY(finish(p, rows, columns, ret, err));
+    if (!mr_plan_trace_files(p, columns, *ret)) {
+        mr_block_trace_as(*ret, in);
+    }
+    int rc = mr_block_add_origin(ret, mr_block_origin(in), err);
+    if (rc != MR_OK) {
+        mr_block_unref(*ret);
+        *ret = NULL;
+    }
+    return rc;
+}
+
+static int run_rows(const struct mr_program *p, const mr_block *in, const mr_block *captures,
+                    uint32_t rows, const struct mr_kernel_random *random, mr_block **ret,
+                    uint32_t *bad_row, mr_error *err)
+{
+    MR_AUTO(mr_free) struct mr_owned_column *columns = mr_calloc(p->nslots, sizeof *columns);
+    uint64_t inner = 0;
+    int rc = MR_OK;
+
+    *bad_row = 0;
+    MR_CHECK_ALLOC(columns, err);
+    mr_plan_bind(p, in, captures, columns);
+    if (!mr_strips_run(p, in, captures, rows, random, columns)) {
+        rc = mr_plan_run_steps(p, MR_STEPS_ALL, rows, columns, random, &inner, bad_row, err);
+        if (rc == MR_OK) {
+            mr_strips_note(p, rows, inner, columns);
+        }
+    }
+    if (rc == MR_OK) {
+        *bad_row = 0;
+        rc = conclude(p, in, rows, columns, ret, err);
+    }
+    mr_plan_release_results(p, columns);
     return rc;
 }
 

@@ -19,6 +19,7 @@ struct slot_use {
     uint32_t maker; /* 1 + the step that computes it, else 0 */
     uint32_t last;  /* 1 + the last step that reads it, else 0 */
     uint32_t uses;  /* how often it is read or returned */
+    bool kept;      /* until the end of a run */
 };
 
 struct scheduling {
@@ -220,8 +221,11 @@ static void note_reads(struct scheduling *s, const struct mr_plan_op *op)
 
 static void add_eval(struct scheduling *s, uint32_t i)
 {
-    s->p->steps[s->p->nsteps++].op = i;
-    note_reads(s, &s->p->ops[i]);
+    struct mr_program *p = s->p;
+
+    p->steps[p->nsteps++] =
+        (struct mr_step){.op = i, .uniform = p->slots[p->ops[i].out[0]].uniform};
+    note_reads(s, &p->ops[i]);
 }
 
 static int close_group(struct scheduling *s, struct group *g, mr_error *err)
@@ -336,22 +340,37 @@ static int fill_steps(struct scheduling *s, mr_error *err)
     return MR_OK;
 }
 
-/* Results are let go after the last step that reads them; paths of files stay. */
+/* What the outputs and the paths of files are, unless it is the same for all rows. */
+static int fill_kept(struct scheduling *s, mr_error *err)
+{
+    struct mr_program *p = s->p;
+
+    p->kept = mr_calloc(p->nslots, sizeof *p->kept);
+    MR_CHECK_ALLOC(p->kept, err);
+    for (uint32_t slot = 0; slot < p->nslots; slot++) {
+        const struct mr_slot *at = &p->slots[slot];
+
+        if (at->kind == MR_SLOT_RESULT && !at->uniform && s->slots[slot].kept) {
+            p->kept[p->nkept++] = slot;
+        }
+    }
+    return MR_OK;
+}
+
+/* Results are let go after the last step that reads them; outputs and paths of files stay. */
 static int fill_dead(struct scheduling *s, mr_error *err)
 {
     struct mr_program *p = s->p;
 
     for (uint32_t i = 0; i < p->noutputs; i++) {
-        s->slots[p->outputs[i]].last = 0;
-        s->slots[p->outputs[i]].maker = 0;
+        s->slots[p->outputs[i]].kept = true;
     }
     for (uint32_t i = 0; i < p->nops; i++) {
         uint32_t path = mr_plan_path_slot(&p->ops[i]);
 
         if (path != MR_PLAN_NONE) { /* errors name it, here and behind */
             p->nreaders += !p->slots[path].uniform;
-            s->slots[path].last = 0;
-            s->slots[path].maker = 0;
+            s->slots[path].kept = true;
         }
     }
     for (int pass = 0; pass < 2; pass++) {
@@ -359,7 +378,7 @@ static int fill_dead(struct scheduling *s, mr_error *err)
             const struct slot_use *use = &s->slots[slot];
             uint32_t at = MR_MAX(use->last, use->maker);
 
-            if (at == 0 || p->slots[slot].kind != MR_SLOT_RESULT) {
+            if (at == 0 || use->kept || p->slots[slot].kind != MR_SLOT_RESULT) {
                 continue;
             }
             struct mr_step *step = &p->steps[at - 1];
@@ -390,5 +409,6 @@ int mr_plan_schedule(struct mr_program *p, mr_error *err)
     MR_CHECK_ALLOC(p->steps, err);
     count_uses(s);
     MR_TRY(fill_steps(s, err));
-    return fill_dead(s, err);
+    MR_TRY(fill_dead(s, err));
+    return fill_kept(s, err);
 }

@@ -1,0 +1,190 @@
+/* Runs in strips: the bytes of a run of all rows at once, whatever the results are and whichever
+ * row fails. */
+#include "base/memory.h"
+#include "engine/program/plan.h"
+#include "program_support.h"
+
+#include <string.h>
+
+#define WIDE 20000 /* values of 8 bytes: a row between steps */
+#define ROWS 50u
+#define NEVER (-1)
+/* All rows at once need more than twice as much, and a strip a tenth. */
+#define ENOUGH (UINT64_C(4) << 20)
+
+static mr_builder *begin_inner(mr_builder *outer, uint32_t *captured)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = NULL;
+    mr_spec *spec = NULL;
+
+    CHECK_OK(mr_spec_new(&in, 1, NULL, &spec, e));
+    CHECK_OK(mr_builder_new(spec, outer, &b, e));
+    mr_spec_unref(spec);
+    CHECK_OK(mr_builder_capture(b, 0, captured, e));
+    return b;
+}
+
+static struct mr_attr shape_of(int64_t *n)
+{
+    return (struct mr_attr){.name = "shape", .kind = MR_ATTR_SHAPE, .count = 1, .ints = n};
+}
+
+/*
+ * Of x, with c captured, each kind of result: the sum of WIDE times x + c * c; its text; as many
+ * numbers as x is modulo 5; x; c * c; random numbers. It fails where x is @bad.
+ */
+static mr_program *make(int64_t bad)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *outer = begin(&in, 1);
+    uint32_t c = 0;
+    mr_builder *b = begin_inner(outer, &c);
+    struct mr_attr wide = shape_of((int64_t[]){WIDE});
+    struct mr_attr three = shape_of((int64_t[]){3});
+    uint32_t square = OP(b, "mul", c, c);
+    uint32_t quotient = OP(b, "floor_div", 0, OP(b, "sub", 0, constant(b, bad)));
+    uint32_t x = OP(b, "add", 0, OP(b, "sub", quotient, quotient));
+    uint32_t y = OP(b, "add", x, square);
+    uint32_t sum = OP(b, "reduce_sum", add(b, "broadcast_to", &wide, 1, &y));
+    uint32_t rest = OP(b, "floor_mod", x, constant(b, 5));
+    uint32_t bounds[] = {cast(b, constant(b, 0), MR_FLOAT32), cast(b, constant(b, 1), MR_FLOAT32)};
+    uint32_t results[] = {sum,
+                          OP(b, "as_string", sum),
+                          OP(b, "range_tensor", constant(b, 0), rest, constant(b, 1)),
+                          0,
+                          square,
+                          add(b, "random_uniform", &three, 2, bounds)};
+    mr_program *p = compile(b, results, sizeof results / sizeof results[0]);
+
+    mr_builder_free(outer);
+    return p;
+}
+
+static const struct mr_kernel_random random_state = {.seed = 3, .epoch = 1, .index = 100};
+
+struct outcome {
+    int rc;
+    uint32_t bad_row;
+    mr_block *out;
+};
+
+/* Of the rows 0, 1, 2, ...; @limit: of the memory, in bytes. */
+static struct outcome run(const mr_program *p, uint32_t rows, uint64_t limit)
+{
+    mr_block *in = ints(rows, NULL);
+    mr_block *capture = ints(1, (int64_t[]){7});
+    mr_memory *memory = NULL;
+    struct outcome o = {0};
+
+    CHECK_OK(mr_memory_new(limit, NULL, &memory, e));
+    mr_memory *before = mr_memory_enter(memory);
+    o.rc = mr_program_run(p, in, capture, &random_state, &o.out, &o.bad_row, NULL);
+    (void)mr_memory_enter(before);
+    mr_memory_unref(memory);
+    mr_block_unref(capture);
+    mr_block_unref(in);
+    return o;
+}
+
+/* A program that knows how large its rows are. */
+static mr_program *make_experienced(int64_t bad)
+{
+    mr_program *p = make(bad);
+    struct outcome o = run(p, 2, UINT64_MAX);
+
+    assert_int_equal(o.rc, MR_OK);
+    mr_block_unref(o.out);
+    return p;
+}
+
+static void expect_same(const mr_block *a, const mr_block *b)
+{
+    mr_buffer *x = NULL;
+    mr_buffer *y = NULL;
+
+    CHECK_OK(mr_block_encode_buffer(a, 1, false, &x, e));
+    CHECK_OK(mr_block_encode_buffer(b, 1, false, &y, e));
+    assert_int_equal(mr_buffer_size(x), mr_buffer_size(y));
+    assert_memory_equal(mr_buffer_data(x), mr_buffer_data(y), mr_buffer_size(x));
+    mr_buffer_unref(x);
+    mr_buffer_unref(y);
+}
+
+static void strips_have_the_results_of_all_at_once(void **state)
+{
+    mr_program *fresh = make(NEVER);
+    mr_program *experienced = make_experienced(NEVER);
+
+    assert_int_equal(run(fresh, ROWS, ENOUGH).rc, MR_EEXHAUSTED);
+    struct outcome whole = run(fresh, ROWS, UINT64_MAX);
+    struct outcome strips = run(experienced, ROWS, ENOUGH);
+
+    assert_int_equal(whole.rc, MR_OK);
+    assert_int_equal(strips.rc, MR_OK);
+    expect_same(whole.out, strips.out);
+    assert_true(int_at(strips.out, 0, 40) == (40 + 49) * WIDE && int_at(strips.out, 4, 9) == 49);
+    mr_block_unref(whole.out);
+    mr_block_unref(strips.out);
+    mr_program_free(fresh);
+    mr_program_free(experienced);
+}
+
+static void a_row_that_fails_in_a_strip(void **state)
+{
+    mr_program *fresh = make(30);
+    mr_program *experienced = make_experienced(30);
+    struct outcome whole = run(fresh, ROWS, UINT64_MAX);
+    struct outcome strips = run(experienced, ROWS, UINT64_MAX);
+
+    assert_int_equal(whole.rc, MR_EINVAL);
+    assert_int_equal(strips.rc, MR_EINVAL);
+    assert_int_equal(whole.bad_row, 30);
+    assert_int_equal(strips.bad_row, 30);
+    expect_same(whole.out, strips.out);
+    mr_block_unref(whole.out);
+    mr_block_unref(strips.out);
+    mr_program_free(fresh);
+    mr_program_free(experienced);
+}
+
+/* A strip without memory is no reason to fail: what is run at once has another try. */
+static void failed_allocations(void **state)
+{
+    mr_program *p = make_experienced(NEVER);
+    struct outcome expected = run(p, ROWS, UINT64_MAX);
+    mr_block *in = ints(ROWS, NULL);
+    mr_block *capture = ints(1, (int64_t[]){7});
+    uint32_t failed = 0;
+
+    for (uint64_t nth = 1; nth < 400; nth++) {
+        mr_block *out = NULL;
+        uint32_t bad_row = 0;
+
+        mr_alloc_fail_at(nth);
+        int rc = mr_program_run(p, in, capture, &random_state, &out, &bad_row, NULL);
+        mr_alloc_fail_at(0);
+        assert_true(rc == MR_OK || rc == MR_EEXHAUSTED);
+        if (rc == MR_OK) {
+            expect_same(expected.out, out);
+        }
+        failed += rc != MR_OK;
+        mr_block_unref(out);
+    }
+    assert_in_range(failed, 1, 20); /* what is needed before and after the strips */
+    mr_block_unref(expected.out);
+    mr_block_unref(capture);
+    mr_block_unref(in);
+    mr_program_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strips_have_the_results_of_all_at_once),
+        cmocka_unit_test(a_row_that_fails_in_a_strip),
+        cmocka_unit_test(failed_allocations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
