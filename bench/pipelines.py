@@ -13,11 +13,13 @@ Each case has a few variants (where the batch stands, AUTOTUNE or not), the same
 packages. Rounds are interleaved; of each variant the median counts, of each package the best
 variant. `auto / fixed` is the best variant with AUTOTUNE beside the best without.
 
-The input: case a 2 million numbers; b 20,000 tf.Examples of 784 floats, four times; c 256 JPEGs of
-500 x 375, eight times; d 200,000 lines of 10 numbers; e 100,000 lines of text, i the same without
-lookup and buckets; f a Parquet file of 2 million rows of 13 numbers, Snappy, beside pyarrow's
-iter_batches (which writes it: only with --pyarrow); g 2,048 images of 224 x 224 x 3 bytes; h those
-of c, of which a larger part is resized.
+The input: case a 200 million numbers; b 20,000 tf.Examples of 784 floats, 24 times; c 256 JPEGs of
+500 x 375, eight times, of which a part of 320 x 320 is resized; d 200,000 lines of 10 numbers, 16
+times; e 100,000 lines of text, eight times, i the same without lookup and buckets; f a Parquet file
+of 2 million rows of 13 numbers, Snappy, four times, beside pyarrow's iter_batches (which writes it:
+only with --pyarrow); g 16,384 images of 224 x 224 x 3 bytes; h those of c, of which a part of
+224 x 224 is not resized. A pass takes about a second, so that its start weighs little, as in an
+epoch; tf.data has less of some input, for which it needs longer.
 """
 
 import argparse
@@ -30,71 +32,68 @@ import sys
 import tempfile
 import time
 
+PARQUET_PASSES = 4
 VARIANTS = {
     "a": {
-        "map, filter, batch": "D.range(2_000_000).map(lambda x: x * 2 + 1)"
+        "map, filter, batch": "NUMBERS.map(lambda x: x * 2 + 1)"
         ".filter(lambda x: x % 3 == 0).batch(256)",
-        "map (A), filter, batch": "D.range(2_000_000).map(lambda x: x * 2 + 1, num_parallel_calls=A)"
+        "map (A), filter, batch": "NUMBERS.map(lambda x: x * 2 + 1, num_parallel_calls=A)"
         ".filter(lambda x: x % 3 == 0).batch(256).prefetch(2)",
-        "batch, map, mask": "D.range(2_000_000).batch(256).map(lambda x: x * 2 + 1)"
+        "batch, map, mask": "NUMBERS.batch(256).map(lambda x: x * 2 + 1)"
         ".map(lambda x: m.boolean_mask(x, x % 3 == 0))",
-        "batch, map, mask (A)": "D.range(2_000_000).batch(256)"
+        "batch, map, mask (A)": "NUMBERS.batch(256)"
         ".map(lambda x: x * 2 + 1, num_parallel_calls=A)"
         ".map(lambda x: m.boolean_mask(x, x % 3 == 0), num_parallel_calls=A).prefetch(2)",
     },
     "b": {
-        "shuffle, batch, parse": "R(files('b')).repeat(4).shuffle(5000).batch(128)"
+        "shuffle, batch, parse": "EXAMPLES.shuffle(5000).batch(128)"
         ".map(lambda x: m.io.parse_example(x, FEATURES))",
-        "shuffle, batch, parse (A)": "R(files('b')).repeat(4).shuffle(5000).batch(128)"
+        "shuffle, batch, parse (A)": "EXAMPLES.shuffle(5000).batch(128)"
         ".map(lambda x: m.io.parse_example(x, FEATURES), num_parallel_calls=A).prefetch(2)",
-        "parse (A), shuffle, padded_batch": "R(files('b')).repeat(4).map("
+        "parse, shuffle, padded_batch": "EXAMPLES.map("
+        "lambda x: m.io.parse_single_example(x, FEATURES)).shuffle(5000).padded_batch(128)",
+        "parse (A), shuffle, padded_batch": "EXAMPLES.map("
         "lambda x: m.io.parse_single_example(x, FEATURES), num_parallel_calls=A)"
         ".shuffle(5000).padded_batch(128).prefetch(2)",
     },
     "c": {
-        "decode, batch": "D.from_tensor_slices(files('c')).repeat(8).map(augmented).batch(32)",
-        "decode (A), batch": "D.from_tensor_slices(files('c')).repeat(8)"
-        ".map(augmented, num_parallel_calls=A).batch(32).prefetch(2)",
+        "decode, batch": "JPEGS.map(augmented).batch(32)",
+        "decode (A), batch": "JPEGS.map(augmented, num_parallel_calls=A).batch(32).prefetch(2)",
     },
     "d": {
-        "batch, decode": "T(files('d')).batch(256).map(columns)",
-        "batch, decode (A)": "T(files('d')).batch(256)"
-        ".map(columns, num_parallel_calls=A).prefetch(2)",
+        "batch, decode": "ROWS.batch(256).map(columns)",
+        "batch, decode (A)": "ROWS.batch(256).map(columns, num_parallel_calls=A).prefetch(2)",
     },
     "e": {
-        "split, lookup, bucket": "BUCKETS(T(files('e')).map(ids))",
-        "split, lookup (A), bucket": "BUCKETS(T(files('e')).map(ids, num_parallel_calls=A))"
-        ".prefetch(2)",
-        "split, lookup, padded_batch": "T(files('e')).map(ids).padded_batch(64)",
-        "split, lookup (A), padded_batch": "T(files('e')).map(ids, num_parallel_calls=A)"
+        "split, lookup, bucket": "BUCKETS(TEXT.map(ids))",
+        "split, lookup (A), bucket": "BUCKETS(TEXT.map(ids, num_parallel_calls=A)).prefetch(2)",
+        "split, lookup, padded_batch": "TEXT.map(ids).padded_batch(64)",
+        "split, lookup (A), padded_batch": "TEXT.map(ids, num_parallel_calls=A)"
         ".padded_batch(64).prefetch(2)",
-        "batch, split, lookup": "T(files('e')).batch(64).map(lambda x: ids(x).to_tensor())",
-        "batch, split, lookup (A)": "T(files('e')).batch(64).map("
+        "batch, split, lookup": "TEXT.batch(64).map(lambda x: ids(x).to_tensor())",
+        "batch, split, lookup (A)": "TEXT.batch(64).map("
         "lambda x: ids(x).to_tensor(), num_parallel_calls=A).prefetch(2)",
     },
     "f": {
-        "batch": "m.experimental.ParquetDataset(files('f')).batch(1024)",
-        "batch, prefetch (A)": "m.experimental.ParquetDataset(files('f')).batch(1024).prefetch(A)",
+        "batch": "PARQUET().batch(1024)",
+        "batch, prefetch (A)": "PARQUET().batch(1024).prefetch(A)",
     },
     "g": {
-        "map, batch": "D.from_tensor_slices(IMAGES).repeat(8).map(normal).batch(32)",
-        "map (A), batch": "D.from_tensor_slices(IMAGES).repeat(8)"
-        ".map(normal, num_parallel_calls=A).batch(32).prefetch(2)",
-        "batch, map": "D.from_tensor_slices(IMAGES).repeat(8).batch(32).map(normal)",
-        "batch, map (A)": "D.from_tensor_slices(IMAGES).repeat(8).batch(32)"
-        ".map(normal, num_parallel_calls=A).prefetch(2)",
+        "map, batch": "IMAGES.map(normal).batch(32)",
+        "map (A), batch": "IMAGES.map(normal, num_parallel_calls=A).batch(32).prefetch(2)",
+        "batch, map": "IMAGES.batch(32).map(normal)",
+        "batch, map (A)": "IMAGES.batch(32).map(normal, num_parallel_calls=A).prefetch(2)",
     },
     "h": {
-        "decode, batch": "D.from_tensor_slices(files('c')).repeat(8).map(resized).batch(32)",
-        "decode (A), batch": "D.from_tensor_slices(files('c')).repeat(8)"
-        ".map(resized, num_parallel_calls=A).batch(32).prefetch(2)",
+        "decode, batch": "JPEGS.map(cropped).batch(32)",
+        "decode (A), batch": "JPEGS.map(cropped, num_parallel_calls=A).batch(32).prefetch(2)",
     },
     "i": {
-        "split, padded_batch": "T(files('e')).map(words).padded_batch(64)",
-        "split (A), padded_batch": "T(files('e')).map(words, num_parallel_calls=A)"
+        "split, padded_batch": "TEXT.map(words).padded_batch(64)",
+        "split (A), padded_batch": "TEXT.map(words, num_parallel_calls=A)"
         ".padded_batch(64).prefetch(2)",
-        "batch, split": "T(files('e')).batch(64).map(lambda x: words(x).to_tensor())",
-        "batch, split (A)": "T(files('e')).batch(64).map("
+        "batch, split": "TEXT.batch(64).map(lambda x: words(x).to_tensor())",
+        "batch, split (A)": "TEXT.batch(64).map("
         "lambda x: words(x).to_tensor(), num_parallel_calls=A).prefetch(2)",
     },
 }
@@ -109,17 +108,22 @@ def names(m, data, directory):
 
     def augmented(name):
         image = m.io.decode_jpeg(m.io.read_file(name), channels=3)
+        image = m.image.random_flip_left_right(m.image.random_crop(image, [320, 320, 3]))
+        return normal(m.image.resize(image, [224, 224]))
+
+    def cropped(name):
+        image = m.io.decode_jpeg(m.io.read_file(name), channels=3)
         image = m.image.random_crop(image, [224, 224, 3])
         return normal(m.image.random_flip_left_right(image))
 
-    def resized(name):
-        image = m.io.decode_jpeg(m.io.read_file(name), channels=3)
-        image = m.image.resize(m.image.random_crop(image, [320, 320, 3]), [224, 224])
-        return normal(m.image.random_flip_left_right(image))
+    def files(case):
+        return sorted(str(p) for p in pathlib.Path(directory).glob(case + "-*"))
 
     def columns(lines):
         return m.stack(m.io.decode_csv(lines, [0.0] * 10), axis=1)
 
+    ours = m is data
+    images = np.random.default_rng(0).integers(0, 255, (256, 224, 224, 3), dtype=np.uint8)
     words = ["word%d" % i for i in range(5000)]
     table = m.lookup.StaticVocabularyTable(
         m.lookup.KeyValueTensorInitializer(words, np.arange(5000, dtype=np.int64)), 1
@@ -133,19 +137,21 @@ def names(m, data, directory):
 
     return {
         "m": m,
-        "D": data.Dataset,
-        "R": data.TFRecordDataset,
-        "T": data.TextLineDataset,
         "A": data.AUTOTUNE,
+        "NUMBERS": data.Dataset.range(200_000_000 if ours else 500_000),
+        "EXAMPLES": data.TFRecordDataset(files("b")).repeat(24 if ours else 4),
+        "JPEGS": data.Dataset.from_tensor_slices(files("c")).repeat(8),
+        "ROWS": data.TextLineDataset(files("d")).repeat(16 if ours else 2),
+        "TEXT": data.TextLineDataset(files("e")).repeat(8 if ours else 1),
+        "PARQUET": lambda: m.experimental.ParquetDataset(files("f")).repeat(PARQUET_PASSES),
+        "IMAGES": data.Dataset.from_tensor_slices(images).repeat(64 if ours else 16),
         "FEATURES": {
             "x": m.io.FixedLenFeature([784], m.float32),
             "y": m.io.FixedLenFeature([], m.int64),
         },
-        "IMAGES": np.random.default_rng(0).integers(0, 255, (256, 224, 224, 3), dtype=np.uint8),
-        "files": lambda case: sorted(str(p) for p in pathlib.Path(directory).glob(case + "-*")),
         "normal": normal,
         "augmented": augmented,
-        "resized": resized,
+        "cropped": cropped,
         "columns": columns,
         "words": split,
         "ids": lambda line: table.lookup(split(line)),
@@ -198,9 +204,10 @@ def run_pyarrow(directory):
     rates = {}
     for variant, threads in {"one thread": False, "threads": True}.items():
         begin, count = time.perf_counter(), 0
-        file = pyarrow.parquet.ParquetFile(f"{directory}/f-0")
-        for batch in file.iter_batches(batch_size=1024, use_threads=threads):
-            count += batch.num_rows
+        for _ in range(PARQUET_PASSES):
+            file = pyarrow.parquet.ParquetFile(f"{directory}/f-0")
+            for batch in file.iter_batches(batch_size=1024, use_threads=threads):
+                count += batch.num_rows
         rates[variant] = count / (time.perf_counter() - begin)
     return rates
 

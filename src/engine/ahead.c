@@ -270,7 +270,7 @@ int mr_ahead_pull(struct mr_ahead *a, const struct mr_pull *pull, mr_block **ret
     MR_TRY(follow_trial(a, err));
     int rc = pull_once(a, pull, ret, err);
 
-    if (rc == MR_OK && a->rows_max == 0 && a->threads > 0 && a->quick) {
+    if (rc == MR_OK && a->threads > 0 && a->quick && !a->unusual) {
         (void)mr_trial_note(&a->trial, mr_now_ns(), mr_block_rows(*ret));
     }
     return rc;

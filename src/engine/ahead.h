@@ -27,6 +27,7 @@ struct mr_ahead {
     struct mr_trial trial;
     bool in_place; /* the thread is paused */
     bool quick;    /* the last calls of the input were */
+    bool unusual;  /* what the consumer does between its calls: they do not count */
     /* all below guarded by driver.lock */
     struct mr_ahead_entry *first;
     struct mr_ahead_entry **last;

@@ -2,7 +2,8 @@
  * Which of two ways to do the same work is the quicker one, found out by working both ways: what it
  * costs to hand elements to another core depends on where the machine's cores are and on who else
  * uses them, which no constant tells. Zero-initialise it: work begins in the first way. Both ways
- * are measured in turn, the quicker one is used for a while, and then they are measured again.
+ * are measured in turn, the quicker one is used for a while, and then they are measured again. What
+ * is measured first of all does not count: memory is new then, and files are cold.
  * Threads: none.
  */
 #pragma once
@@ -25,11 +26,11 @@
 
 struct mr_trial {
     enum { MR_TRIAL_SETTLING, MR_TRIAL_MEASURING, MR_TRIAL_RESTING } phase;
-    bool second;     /* the way in use */
-    bool compares;   /* the other way has been measured just now */
-    bool was_second; /* the choice before */
-    int64_t last;    /* when a call ended last; 0: none has */
-    int64_t cost[2]; /* of an element, in nanoseconds / 1024 */
+    bool second;      /* the way in use */
+    uint8_t measured; /* ways, since the last choice */
+    bool was_second;  /* the choice before */
+    int64_t last;     /* when a call ended last; 0: none has */
+    int64_t cost[2];  /* of an element, in nanoseconds / 1024 */
     int64_t rest_ns;
     /* of this phase */
     int64_t ns;
@@ -80,12 +81,13 @@ static inline bool mr_trial_note(struct mr_trial *t, int64_t now, uint64_t eleme
         return false;
     }
     t->cost[t->second] = (t->ns - t->longest) * 1024 / (int64_t)MR_MAX(t->elements, 1);
-    t->compares = !t->compares;
-    if (t->compares) {
+    t->measured++;
+    if (t->measured < (t->rest_ns == 0 ? 3 : 2)) {
         t->second = !t->second;
         mr_trial_next_phase(t, MR_TRIAL_SETTLING);
         return true;
     }
+    t->measured = 0;
     bool second = mr_trial_chooses_second(t);
     bool changes = second != t->second;
 

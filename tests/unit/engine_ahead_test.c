@@ -259,6 +259,20 @@ static void what_changes_is_noticed(void **state)
     assert_false(t.second);
 }
 
+/* All is slow in the beginning, in whatever way. */
+static void what_is_measured_first_does_not_count(void **state)
+{
+    struct mr_trial t = {0};
+
+    while (!t.second) {
+        (void)calls_in_second(&t, (int64_t[]){30000, 30000}, 1);
+    }
+    while (t.phase != MR_TRIAL_RESTING) {
+        (void)calls_in_second(&t, (int64_t[]){10000, 12000}, 1);
+    }
+    assert_false(t.second);
+}
+
 /* A pause of the consumer is in one of the two measures. */
 static void one_long_pause_does_not_count(void **state)
 {
@@ -285,6 +299,7 @@ int main(void)
         cmocka_unit_test(the_quicker_way_is_used),
         cmocka_unit_test(the_first_way_wins_a_draw),
         cmocka_unit_test(what_changes_is_noticed),
+        cmocka_unit_test(what_is_measured_first_does_not_count),
         cmocka_unit_test(one_long_pause_does_not_count),
     };
 

@@ -69,6 +69,7 @@ static void overlap(struct shuffle_iter *it)
 static int pull_input(struct shuffle_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     if (it->overlaps) {
+        it->ahead.unusual = it->draws == 0; /* the buffer is filled for the first time */
         return mr_ahead_pull(&it->ahead, pull, &it->pending, err);
     }
     int64_t begin = it->may_overlap ? mr_now_ns() : 0;
