@@ -20,6 +20,7 @@ struct piece {
     struct piece *newer;
     struct piece *previous_of_class;
     const void *freed_by;
+    uint64_t freed_at; /* given_back, then */
 };
 
 #define HEADER_BYTES offsetof(struct piece, next_of_class)
@@ -30,11 +31,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     struct piece *newest;
     struct piece *oldest;
-    size_t bytes;
 } unused[CLASSES];
 static struct piece *newest;
 static struct piece *oldest;
 static size_t unused_bytes;
+static uint64_t given_back;            /* bytes, since the process began */
 static _Thread_local char this_thread; /* its address is the thread's name */
 
 static bool reuses(void)
@@ -73,7 +74,6 @@ static void take_out(struct piece *p)
                                    : &unused[p->class].newest) = p->next_of_class;
     *(p->next_of_class != NULL ? &p->next_of_class->previous_of_class : &unused[p->class].oldest) =
         p->previous_of_class;
-    unused[p->class].bytes -= p->bytes;
     unused_bytes -= p->bytes;
 }
 
@@ -88,9 +88,10 @@ static void put_in(struct piece *p)
     *(p->next_of_class != NULL ? &p->next_of_class->previous_of_class : &unused[p->class].oldest) =
         p;
     unused[p->class].newest = p;
-    unused[p->class].bytes += p->bytes;
     unused_bytes += p->bytes;
+    given_back += p->bytes;
     p->freed_by = &this_thread;
+    p->freed_at = given_back;
 }
 
 /* Under the lock: which of the class is best written by this thread; NULL: none. */
@@ -101,7 +102,8 @@ static struct piece *best_of(size_t class)
     if (p == NULL || p->freed_by == &this_thread) {
         return p;
     }
-    return unused[class].bytes >= MR_SPARE_REST_BYTES ? unused[class].oldest : NULL;
+    p = unused[class].oldest;
+    return given_back - p->freed_at + p->bytes >= MR_SPARE_REST_BYTES ? p : NULL;
 }
 
 /* A lock that is held, perhaps for good by a thread that was not forked, is no reason to wait. */

@@ -130,14 +130,20 @@ static void what_another_thread_gave_back_rests(void **state)
     for (size_t i = 1; i < N; i++) {
         free_in_another_thread(p[i]);
     }
+    /* The two longest ones, with all that came after them: not the one behind. */
     void *rested = mr_spare_malloc(HANDED_BYTES);
-    assert_ptr_equal(rested, p[0]); /* the longest */
-    mr_spare_free(rested);
-    assert_ptr_equal(mr_spare_malloc(HANDED_BYTES), rested);
-    /* What is taken rests no more: the others are too few again. */
+    assert_ptr_equal(rested, p[0]);
     void *second = mr_spare_malloc(HANDED_BYTES);
+    assert_ptr_equal(second, p[1]);
     void *third = mr_spare_malloc(HANDED_BYTES);
     assert_ptr_not_equal(third, p[2]);
+    mr_spare_free(third);
+    assert_ptr_equal(mr_spare_malloc(HANDED_BYTES), third);
+    /* Pieces of any size count: the next one has rested now. */
+    free_in_another_thread(mr_spare_malloc(2 * HANDED_BYTES));
+    void *fourth = mr_spare_malloc(HANDED_BYTES);
+    assert_ptr_equal(fourth, p[2]);
+    mr_spare_free(fourth);
     mr_spare_free(third);
     mr_spare_free(second);
     mr_spare_free(rested);
