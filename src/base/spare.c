@@ -9,6 +9,8 @@
 /* Sizes are rounded up to an eighth of a power of two: at most 12.5 % is not used. */
 #define STEPS 8u
 #define CLASSES (64u * STEPS)
+/* Among so many that came last a thread looks for its own: others do the same work beside it. */
+#define NEWEST 8
 
 /* In front of each piece; what follows `class` lies in the memory that is given out, and is there
  * while the piece is unused. */
@@ -99,11 +101,13 @@ static struct piece *best_of(size_t class)
 {
     struct piece *p = unused[class].newest;
 
-    if (p == NULL || p->freed_by == &this_thread) {
-        return p;
+    for (int i = 0; p != NULL && i < NEWEST; i++, p = p->next_of_class) {
+        if (p->freed_by == &this_thread) {
+            return p;
+        }
     }
     p = unused[class].oldest;
-    return given_back - p->freed_at + p->bytes >= MR_SPARE_REST_BYTES ? p : NULL;
+    return p != NULL && given_back - p->freed_at + p->bytes >= MR_SPARE_REST_BYTES ? p : NULL;
 }
 
 /* A lock that is held, perhaps for good by a thread that was not forked, is no reason to wait. */

@@ -107,6 +107,24 @@ static void free_in_another_thread(void *p)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+/* Others that do the same beside this thread come between it and its own. */
+static void what_this_thread_gave_back_is_found(void **state)
+{
+    void *mine = mr_spare_malloc(HANDED_BYTES);
+    void *other = mr_spare_malloc(HANDED_BYTES);
+
+    mr_spare_trim();
+    mr_spare_free(mine);
+    if (mr_spare_bytes() == 0) {
+        mr_spare_free(other);
+        skip(); /* sanitizers, MILLRACE_MALLOC */
+    }
+    free_in_another_thread(other);
+    assert_ptr_equal(mr_spare_malloc(HANDED_BYTES), mine);
+    mr_spare_free(mine);
+    mr_spare_trim();
+}
+
 /* What another core has read is not written at once; what this one gave back is. */
 static void what_another_thread_gave_back_rests(void **state)
 {
@@ -169,6 +187,7 @@ int main(void)
         cmocka_unit_test(what_is_too_much_is_given_back),
         cmocka_unit_test(large_pieces_are_used_again),
         cmocka_unit_test(so_much_stays_unused),
+        cmocka_unit_test(what_this_thread_gave_back_is_found),
         cmocka_unit_test(what_another_thread_gave_back_rests),
         cmocka_unit_test(small_pieces_are_mallocs),
     };
