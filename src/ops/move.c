@@ -63,13 +63,12 @@ static struct copy fewest_axes(int rank, const int64_t *dims, const int64_t *str
 MR_HOT static void reverse_pixels(unsigned char *out, const unsigned char *in, uint64_t n)
 {
     typedef unsigned char vector __attribute__((vector_size(16)));
-    static const vector order = {13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0};
 
     for (; n > 5; n -= 5, in -= 15, out += 15) {
         vector v;
 
         memcpy(&v, in - 13, sizeof v);
-        v = __builtin_shuffle(v, order);
+        v = __builtin_shufflevector(v, v, 13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0);
         memcpy(out, &v, sizeof v);
     }
     for (; n > 0; n--, in -= 3, out += 3) {
