@@ -238,7 +238,7 @@ void mr_dispatcher_stop(mr_dispatcher *d)
         mr_rpc_server_stop(d->server, SERVER_GRACE_MS);
     }
     if (d->loop != NULL) {
-        mr_loop_stop_helpers(d->loop);
+        mr_loop_stop(d->loop);
     }
     if (d->store != NULL) {
         d->store->ops->close(d->store);

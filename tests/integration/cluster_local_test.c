@@ -14,6 +14,7 @@
 #include "tests/support/live_store.h"
 #include "worker/worker.h"
 
+#include <dirent.h>
 #include <millrace/iterator.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -413,6 +414,38 @@ static void consumers_read_in_rounds(void **state)
     }
 }
 
+static unsigned threads_named(const char *name)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    unsigned n = 0;
+
+    assert_non_null(tasks);
+    for (struct dirent *e = readdir(tasks); e != NULL; e = readdir(tasks)) {
+        char path[300];
+        char line[64] = "";
+
+        (void)snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
+        FILE *f = fopen(path, "r"); /* none: that thread has ended just now */
+        if (f != NULL) {
+            n += fgets(line, sizeof line, f) != NULL && strncmp(line, name, strlen(name)) == 0;
+            (void)fclose(f);
+        }
+    }
+    (void)closedir(tasks);
+    return n;
+}
+
+/* Nobody turns with a store that is closed. */
+static void a_leader_that_cannot_leave_stops(void **state)
+{
+    struct cluster *c = *state;
+
+    assert_int_equal(threads_named("mr-loop"), DISPATCHERS);
+    mr_live_store_cut(c->stores[0]);
+    mr_dispatcher_stop(c->dispatchers[0]);
+    assert_int_equal(threads_named("mr-loop"), DISPATCHERS - 1);
+}
+
 int main(int argc, char **argv)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -422,6 +455,7 @@ int main(int argc, char **argv)
         TEST(what_a_killed_worker_had_comes_again),
         TEST(trainers_share_a_production),
         TEST(consumers_read_in_rounds),
+        TEST(a_leader_that_cannot_leave_stops),
     };
 
     mr_log_init(getenv("MR_VERBOSE") != NULL ? MR_LOG_INFO : MR_LOG_OFF, MR_LOG_TEXT, "cluster");

@@ -228,10 +228,17 @@ void mr_loop_leave(mr_loop *l, int64_t timeout_ms)
     }
 }
 
-void mr_loop_stop_helpers(mr_loop *l)
+void mr_loop_stop(mr_loop *l)
 {
+    struct mr_item leave = {.kind = MR_ITEM_DRIVER};
+
     if (l->definitions != NULL) {
         mr_definition_thread_stop(l->definitions);
+    }
+    if (l->started) {
+        mr_mailbox_put(&l->mailbox, &leave);
+        (void)pthread_join(l->thread, NULL);
+        l->started = false;
     }
 }
 
@@ -256,16 +263,10 @@ static void drop_mailbox(struct mr_loop *l, int64_t wait_ms)
 
 void mr_loop_free(mr_loop *l)
 {
-    struct mr_item leave = {.kind = MR_ITEM_DRIVER};
-
     if (l == NULL) {
         return;
     }
-    mr_loop_stop_helpers(l);
-    if (l->started) {
-        mr_mailbox_put(&l->mailbox, &leave);
-        (void)pthread_join(l->thread, NULL);
-    }
+    mr_loop_stop(l);
     if (l->turn != NULL) {
         mr_turn_unfollow(l->turn);
         while (mr_turn_follows(l->turn)) {
