@@ -201,7 +201,10 @@ class Order(DatasetBase):
         return self._of("unique", [self])
 
     def prefetch(self, buffer_size: IntLike | None, name: str | None = None) -> Self:
-        """Make elements ahead of need.
+        """Make elements ahead of need, by a thread of their own.
+
+        Elements that take less than a millisecond are not handed over where it is found
+        out that handing them over costs more than it saves.
 
         Parameters
         ----------
