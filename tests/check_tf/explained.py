@@ -56,6 +56,8 @@ TABLE: list[tuple[str, str]] = [
         _UNKNOWN,
     ),
     (r"^strings\.(split|ngrams) \(less is known\)", _UNKNOWN),
+    (r"^repeat \(less is known\).*reshape\(\(\d+, 0\)\)", _UNKNOWN),
+    (r"^io\.decode_csv \(differs\).*\[\[.*m\.float32.* \| refuses", "| `io.decode_csv` |"),
     (
         r"^strings\.(bytes_split|unicode_\w+) \(less is known\).* => .*RaggedTensorSpec",
         "| `RaggedTensor`, `RaggedTensorSpec`",

@@ -374,3 +374,20 @@ def test_a_fixed_length_that_cannot_be(length):
     n = n.map(lambda n: mr.io.decode_raw("abcd", mr.uint16, fixed_length=n))
     with pytest.raises(mr.errors.InvalidArgumentError, match=f"fixed_length is {length}, it must"):
         list(n)
+
+
+def test_strings_are_added():
+    assert mr.add(["a", "b"], [b"c", "d"]).tolist() == [b"ac", b"bd"]
+    assert mr.math.add("part-", np.array([["0"], ["1"]])).tolist() == [[b"part-0"], [b"part-1"]]
+    assert mr.add(np.array([], object), np.array([], object)).shape == (0,)
+    ds = mr.Dataset.from_tensor_slices(["x", "y"]).map(lambda x: mr.add("dir/", x) + ".txt")
+    assert list(ds) == [b"dir/x.txt", b"dir/y.txt"]
+    ragged = mr.ragged.constant([["a"], ["b", "c"]])
+    assert (ragged + "x").to_list() == mr.add(ragged, "x").to_list() == [[b"ax"], [b"bx", b"cx"]]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="input 1 is int32; wants a string"):
+        mr.add("a", 1)
+
+
+def test_lists_of_empty_lists_take_the_dtype_of_others():
+    assert mr.concat([[[]], np.zeros((1, 2), np.int64)], 1).tolist() == [[0, 0]]
+    assert mr.add([[], []], np.zeros((2, 0), np.float32)).shape == (2, 0)

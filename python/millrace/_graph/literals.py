@@ -48,11 +48,19 @@ def holds_complex(value: Any) -> bool:
 
 
 def _literal_kind(value: Any) -> str:
-    while isinstance(value, (list, tuple)):
-        kinds = {_literal_kind(v) for v in value}
-        return max(kinds, key="bifcs".index) if len(kinds) <= 1 or kinds <= {"i", "f", "c"} else "?"
+    """The letter of what @value holds; "" of nothing, "?" of a mixture."""
+    if isinstance(value, (list, tuple)):
+        kinds = {_literal_kind(v) for v in value} - {""}
+        if len(kinds) > 1 and not kinds <= {"i", "f", "c"}:
+            return "?"
+        return max(kinds, key="bifcs?".index, default="")
     classes = {bool: "b", int: "i", float: "f", complex: "c"}  # bool is an int, so the first fits
     return next((letter for cls, letter in classes.items() if isinstance(value, cls)), "s")
+
+
+def holds_strings(value: Any) -> bool:
+    """Whether @value is a literal of strings."""
+    return is_literal(value) and _literal_kind(value) == "s"
 
 
 def to_array(value: Any, like: DType | None = None) -> Array:
@@ -72,9 +80,9 @@ def to_array(value: Any, like: DType | None = None) -> Array:
         )
     if like is None or not is_literal(value):
         return as_tensor_array(value)
-    if isinstance(value, (list, tuple)) and not value:
-        return np.empty(np.shape(value), like.numpy_dtype())
     kind = _literal_kind(value)
+    if not kind:
+        return np.empty(np.shape(value), like.numpy_dtype())
     fits = {
         "b": like.is_bool,
         "i": like.is_integer or like.is_floating or like.is_complex,

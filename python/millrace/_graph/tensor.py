@@ -30,7 +30,7 @@ from ..errors import UnimplementedError
 from . import slicing as _slicing
 from .attrs import AttrTable
 from .caller import Caller, caller, symbol_of
-from .literals import SHOWN, common_dtype, holds_complex, to_array
+from .literals import SHOWN, common_dtype, holds_complex, holds_strings, to_array
 from .methods import ArrayMethods, matrix_product
 from .operators import first_element, new_dataset
 from .symbol import Symbol, TensorLike, current_graph, holds_symbols, stack
@@ -227,6 +227,8 @@ def apply(
     like = common_dtype(inputs) if same_dtype else None
     if op in _COMPLEX and _is_complex(like, inputs):
         op = _COMPLEX[op]
+    elif op == "add" and _are_strings(like, inputs):
+        op = "string_join"
     if graph is None:
         for value in inputs:
             _refuse_kept(value)
@@ -238,6 +240,11 @@ def apply(
 def _is_complex(like: DType | None, inputs: Sequence[Any]) -> bool:
     """Whether an operator is of complex numbers: its inputs have that dtype, or are such literals."""
     return like.is_complex if like is not None else holds_complex(list(inputs))
+
+
+def _are_strings(like: DType | None, inputs: Sequence[Any]) -> bool:
+    """The same of strings, which TensorFlow adds by putting them behind one another."""
+    return like.kind == "s" if like is not None else any(map(holds_strings, inputs))
 
 
 def apply1(
@@ -557,6 +564,7 @@ class Tensor(ArrayMethods):
     def __repr__(self) -> str:
         return f"{SHOWN}{self.index} shape={self.shape} dtype={self.dtype.name}>"
 
+    __add__, __radd__ = _binary("add")
     __sub__, __rsub__ = _binary("sub")
     __mul__, __rmul__ = _binary("mul")
     __truediv__, __rtruediv__ = _binary("div")
@@ -571,16 +579,6 @@ class Tensor(ArrayMethods):
     __xor__, __rxor__ = _logical("logical_xor", "bitwise_xor")
     __lshift__, __rlshift__ = _binary("left_shift")
     __rshift__, __rrshift__ = _binary("right_shift")
-
-    def __add__(self, other: Any) -> Any:
-        if self.dtype.kind == "s":  # + joins strings, as with tf.string
-            return apply1("string_join", [self, other])
-        return apply1("add", [self, other])
-
-    def __radd__(self, other: Any) -> Any:
-        if self.dtype.kind == "s":
-            return apply1("string_join", [other, self])
-        return apply1("add", [other, self])
 
     def __neg__(self) -> Any:
         return apply1("neg", [self])

@@ -15,10 +15,12 @@ from .docs import BINARY, UNARY, documented
 
 @documented(BINARY)
 def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Compute x + y, element-wise.
+    """Compute x + y, element-wise. Strings are put behind one another.
 
     >>> mr.add([1, 2], 3)
     array([4, 5], dtype=int32)
+    >>> mr.add("part-", ["0", "1"]).tolist()
+    [b'part-0', b'part-1']
     """
     return apply1("add", [x, y])
 
