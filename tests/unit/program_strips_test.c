@@ -148,6 +148,43 @@ static void a_row_that_fails_in_a_strip(void **state)
     mr_program_free(experienced);
 }
 
+/* Of x, with c captured, the sums of WIDE times x and of 0, x + 1, ... below c * c, less c * c. What
+ * is the same for all rows is no result: rows read it before and after other such steps do. */
+static mr_program *make_with_shared(void)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *outer = begin(&in, 1);
+    uint32_t c = 0;
+    mr_builder *b = begin_inner(outer, &c);
+    struct mr_attr wide = shape_of((int64_t[]){WIDE});
+    uint32_t x = 0;
+    uint32_t sum = OP(b, "reduce_sum", add(b, "broadcast_to", &wide, 1, &x));
+    uint32_t square = OP(b, "mul", c, c);
+    uint32_t step = OP(b, "add", x, constant(b, 1));
+    uint32_t range = OP(b, "range_tensor", constant(b, 0), square, step);
+    uint32_t minus = OP(b, "neg", square);
+    uint32_t results[] = {sum, OP(b, "add", OP(b, "reduce_sum", range), minus)};
+    mr_program *p = compile(b, results, 2);
+
+    mr_builder_free(outer);
+    return p;
+}
+
+static void what_is_the_same_for_all_rows_is_there_in_each_strip(void **state)
+{
+    mr_program *p = make_with_shared();
+    struct outcome whole = run(p, ROWS, UINT64_MAX);
+    struct outcome strips = run(p, ROWS, ENOUGH);
+
+    assert_int_equal(whole.rc, MR_OK);
+    assert_int_equal(strips.rc, MR_OK);
+    expect_same(whole.out, strips.out);
+    assert_int_equal(int_at(strips.out, 1, 40), 0 + 41 - 49);
+    mr_block_unref(whole.out);
+    mr_block_unref(strips.out);
+    mr_program_free(p);
+}
+
 /* A strip without memory is no reason to fail: what is run at once has another try. */
 static void failed_allocations(void **state)
 {
@@ -183,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strips_have_the_results_of_all_at_once),
         cmocka_unit_test(a_row_that_fails_in_a_strip),
+        cmocka_unit_test(what_is_the_same_for_all_rows_is_there_in_each_strip),
         cmocka_unit_test(failed_allocations),
     };
 
