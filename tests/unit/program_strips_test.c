@@ -185,6 +185,57 @@ static void what_is_the_same_for_all_rows_is_there_in_each_strip(void **state)
     mr_program_free(p);
 }
 
+/* Of x, the sum of 0, 1, ... below x: rows of very different sizes between steps. */
+static mr_program *make_of_any_size(void)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t range = OP(b, "range_tensor", constant(b, 0), 0, constant(b, 1));
+    uint32_t sum = OP(b, "reduce_sum", range);
+
+    return compile(b, &sum, 1);
+}
+
+/* Bytes of a row, as @p knows them after a run of @rows times @x. */
+static uint64_t learn(const mr_program *p, uint32_t rows, int64_t x)
+{
+    int64_t values[ROWS];
+
+    for (uint32_t r = 0; r < rows; r++) {
+        values[r] = x;
+    }
+    mr_block *in = ints(rows, values);
+    mr_block *out = run_ok(p, in);
+
+    assert_int_equal(int_at(out, 0, rows - 1), x * (x - 1) / 2);
+    mr_block_unref(out);
+    mr_block_unref(in);
+    return atomic_load(&p->sizes->inner);
+}
+
+static void each_run_says_how_large_rows_are(void **state)
+{
+    mr_program *p = make_of_any_size();
+
+    assert_int_equal(learn(p, 1, WIDE), WIDE * sizeof(int64_t));
+    assert_int_equal(learn(p, ROWS, 5), 5 * sizeof(int64_t)); /* strip by strip */
+    assert_int_equal(learn(p, 1, WIDE), WIDE * sizeof(int64_t));
+    assert_int_equal(learn(p, ROWS, 0), 0);
+    mr_program_free(p);
+}
+
+static void no_rows(void **state)
+{
+    mr_program *p = make_experienced(NEVER);
+    struct outcome none = run(p, 0, ENOUGH);
+
+    assert_int_equal(none.rc, MR_OK);
+    assert_int_equal(mr_block_rows(none.out), 0);
+    assert_true(atomic_load(&p->sizes->inner) > 0); /* as it was */
+    mr_block_unref(none.out);
+    mr_program_free(p);
+}
+
 /* A strip without memory is no reason to fail: what is run at once has another try. */
 static void failed_allocations(void **state)
 {
@@ -221,6 +272,8 @@ int main(void)
         cmocka_unit_test(strips_have_the_results_of_all_at_once),
         cmocka_unit_test(a_row_that_fails_in_a_strip),
         cmocka_unit_test(what_is_the_same_for_all_rows_is_there_in_each_strip),
+        cmocka_unit_test(each_run_says_how_large_rows_are),
+        cmocka_unit_test(no_rows),
         cmocka_unit_test(failed_allocations),
     };
 
