@@ -256,6 +256,9 @@ int mr_plan_run_steps(const struct mr_program *p, enum mr_steps which, uint32_t 
         for (uint32_t k = 0; k < step->ndead; k++) {
             uint32_t slot = step->dead[k];
 
+            if (p->slots[slot].uniform && which != MR_STEPS_ALL) {
+                continue; /* other steps read it, and other strips */
+            }
             if (rc == MR_OK && !p->slots[slot].uniform) {
                 *inner += mr_strips_bytes(&columns[slot].c, rows);
             }

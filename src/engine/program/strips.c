@@ -43,7 +43,7 @@ void mr_strips_note(const struct mr_program *p, uint32_t rows, uint64_t inner,
 {
     uint64_t loose = 0;
 
-    if (rows == 0 || inner == 0) {
+    if (rows == 0) {
         return;
     }
     for (uint32_t i = 0; i < p->nkept; i++) {
@@ -74,6 +74,7 @@ struct strips {
     uint32_t rows;
     uint32_t each; /* rows of a strip, but for the last */
     uint32_t n;
+    uint64_t inner;                /* bytes of what was between steps */
     struct mr_owned_column *all;   /* results of all rows */
     struct mr_owned_column *strip; /* of one strip */
     struct mr_output *places;      /* of the kept that have one */
@@ -130,7 +131,6 @@ static int run_strip(struct strips *s, uint32_t first, const struct mr_kernel_ra
     uint32_t n = MR_MIN(s->each, s->rows - first);
     MR_AUTO(mr_block_unref) mr_block *in = NULL;
     struct mr_kernel_random drawn;
-    uint64_t inner = 0;
     uint32_t bad_row;
 
     MR_TRY(mr_block_slice(s->in, first, n, &in, NULL));
@@ -149,7 +149,8 @@ static int run_strip(struct strips *s, uint32_t first, const struct mr_kernel_ra
         }
         random = &drawn;
     }
-    int rc = mr_plan_run_steps(s->p, MR_STEPS_OF_ROWS, n, s->strip, random, &inner, &bad_row, NULL);
+    int rc =
+        mr_plan_run_steps(s->p, MR_STEPS_OF_ROWS, n, s->strip, random, &s->inner, &bad_row, NULL);
     rc = rc == MR_OK ? keep(s, first, n) : rc;
     for (uint32_t slot = 0; slot < s->p->nslots; slot++) {
         if (s->p->slots[slot].kind == MR_SLOT_RESULT && !s->p->slots[slot].uniform) {
@@ -184,15 +185,14 @@ static int conclude(struct strips *s)
 
 static int run_all(struct strips *s, const struct mr_kernel_random *random)
 {
-    uint64_t inner = 0;
     uint32_t bad_row;
 
     if (s->strip == NULL || s->places == NULL || s->loose == NULL) {
         return MR_EEXHAUSTED;
     }
     MR_TRY(open_places(s));
-    MR_TRY(
-        mr_plan_run_steps(s->p, MR_STEPS_UNIFORM, s->rows, s->all, random, &inner, &bad_row, NULL));
+    MR_TRY(mr_plan_run_steps(s->p, MR_STEPS_UNIFORM, s->rows, s->all, random, &s->inner, &bad_row,
+                             NULL));
     for (uint32_t first = 0; first < s->rows; first += s->each) {
         MR_TRY(run_strip(s, first, random));
     }
@@ -229,7 +229,9 @@ bool mr_strips_run(const struct mr_program *p, const mr_block *in, const mr_bloc
     mr_free(s.strip);
     mr_free(s.places);
     mr_free(s.loose);
-    if (rc != MR_OK) {
+    if (rc == MR_OK) {
+        mr_strips_note(p, rows, s.inner, columns);
+    } else {
         mr_plan_release_results(p, columns);
     }
     return rc == MR_OK;
