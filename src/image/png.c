@@ -108,7 +108,19 @@ static int direct_format(const struct mr_image_info *info, const struct spng_ihd
     return info->channels == 3 ? SPNG_FMT_RGB8 : info->channels == 4 ? SPNG_FMT_RGBA8 : 0;
 }
 
-static int run(spng_ctx *ctx, void *pixels, size_t bytes, int format, mr_error *err)
+/* The library does without the checksum of the last chunk. That is always the same, and mostly at the
+ * end. */
+static bool ends(struct mr_bytes in)
+{
+    static const unsigned char last[8] = {'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};
+
+    return in.size >= sizeof last &&
+           (memcmp(in.data + in.size - sizeof last, last, sizeof last) == 0 ||
+            memmem(in.data, in.size, last, sizeof last) != NULL);
+}
+
+static int run(spng_ctx *ctx, struct mr_bytes in, void *pixels, size_t bytes, int format,
+               mr_error *err)
 {
     size_t wanted;
     /* Transparency becomes the fourth channel; without one it is left out. */
@@ -120,6 +132,11 @@ static int run(spng_ctx *ctx, void *pixels, size_t bytes, int format, mr_error *
                             bytes);
     }
     rc = rc == 0 ? spng_decode_image(ctx, pixels, bytes, format, flags) : rc;
+    /* All pixels may be there, and the end not: a file that was cut off. */
+    rc = rc == 0 ? spng_decode_chunks(ctx) : rc;
+    if (rc == 0 && !ends(in)) {
+        return mr_error_set(err, MR_EINVAL, "PNG: the data ends early");
+    }
     return rc == 0 ? MR_OK : refused(rc, err);
 }
 
@@ -136,14 +153,14 @@ static int decode(struct mr_bytes in, const struct mr_image_request *want,
     MR_TRY(begin(in, &ctx, &ihdr, err));
     int format = direct_format(info, &ihdr);
     if (format != 0) {
-        return run(ctx, pixels, n * info->channels * (info->bits / 8), format, err);
+        return run(ctx, in, pixels, n * info->channels * (info->bits / 8), format, err);
     }
     bool deep = ihdr.bit_depth == 16;
     size_t bytes = n * 4 * (deep ? 2 : 1);
     MR_TRY(mr_memory_lend(bytes, held, err));
     four = mr_malloc(bytes);
     MR_CHECK_ALLOC(four, err);
-    MR_TRY(run(ctx, four, bytes, deep ? SPNG_FMT_RGBA16 : SPNG_FMT_RGBA8, err));
+    MR_TRY(run(ctx, in, four, bytes, deep ? SPNG_FMT_RGBA16 : SPNG_FMT_RGBA8, err));
     if (info->bits == 16) {
         (deep ? from16_to16 : from8_to16)(four, n, info->channels, pixels);
     } else {

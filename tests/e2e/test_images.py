@@ -267,3 +267,13 @@ def test_errors_name_the_file_that_the_function_read(tmp_path):
         next(iter(mr.Dataset.from_tensors(str(long)).map(shape)))
     with pytest.raises(mr.errors.NotFoundError, match="read_file.*: file '/no': No such file"):
         next(iter(mr.Dataset.from_tensors("/no").map(shape)))
+
+
+@pytest.mark.parametrize("image", [RGB, np.zeros((1, 2, 2), np.uint8)])
+def test_a_png_that_was_cut_off(image):
+    """Also where all pixels are there."""
+    contents = mr.io.encode_png(image)
+    assert mr.io.decode_png(contents + b"behind the end").shape == image.shape
+    for cut in range(1, 30):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="PNG: "):
+            mr.io.decode_png(contents[:-cut])
