@@ -1,6 +1,8 @@
 /* A parallel map makes the rows that its consumer wants together in one call: its blocks end where
  * requests do, also after it has been saved, or was not parallel before. The clock is this test's:
- * each thread has one, and each look at it takes a millisecond. */
+ * each thread has one, and each look at it takes so long that the next call would be of fewer
+ * rows. */
+#include "base/clock.h"
 #include "engine/env.h"
 #include "engine/op.h"
 #include "engine/state.h"
@@ -19,13 +21,15 @@
 /* In flight, when it is found out what a call costs. */
 #define REQUESTS_BEFORE 20
 
+#define STEP_NS (3 * MR_NS_PER_MS)
+
 static _Thread_local int64_t now = 1;
 
 int64_t __wrap_mr_now_ns(void);
 
 int64_t __wrap_mr_now_ns(void)
 {
-    now += 1000000;
+    now += STEP_NS;
     return now;
 }
 
