@@ -1,5 +1,5 @@
-/* Pulling ahead: what waits is bounded; if it is automatic, the elements are the same whoever pulls
- * the input, and whenever that changes. The clock is this test's: each thread has one, and each look
+/* Pulling ahead: what waits is bounded; the elements are the same whoever pulls the input, and
+ * whenever that changes. The clock is this test's: each thread has one, and each look
  * at it takes `step` ns. */
 #include "base/sync.h"
 #include "engine/ahead.h"
