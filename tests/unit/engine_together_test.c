@@ -8,6 +8,7 @@
 #include "engine/state.h"
 #include "engine_support.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,19 +39,26 @@ struct opened {
     struct mr_env env;
     struct mr_op_iter *it;
     int64_t given;
+    int64_t bad;
 };
 
-static void open_map(struct opened *o, int64_t calls)
+/* @bad: the element that fails; -1: none, and x becomes 3 * x + 1. */
+static void open_map_of(struct opened *o, int64_t calls, int64_t bad)
 {
     const struct mr_engine_options opts = {.threads = 4};
     mr_dataset *ds = make_range(0, ELEMENTS, 1);
+    mr_function *fn = bad < 0 ? fn_affine(ds) : fn_divide(ds, bad);
 
-    *o = (struct opened){0};
-    o->ds =
-        make_with_function("map", ds, fn_affine(ds), ATTRS(INT_ATTR("num_parallel_calls", calls)));
+    *o = (struct opened){.bad = bad};
+    o->ds = make_with_function("map", ds, fn, ATTRS(INT_ATTR("num_parallel_calls", calls)));
     CHECK_OK(mr_env_init(&o->env, o->ds, &opts, e));
     struct mr_op_ctx ctx = {.env = &o->env, .path = MR_ROOT_PATH, .outermost = true};
     CHECK_OK(mr_op_open(&ctx, o->ds, &o->it, e));
+}
+
+static void open_map(struct opened *o, int64_t calls)
+{
+    open_map_of(o, calls, -1);
 }
 
 static void close_map(struct opened *o)
@@ -70,9 +78,19 @@ static uint32_t blocks_of(struct opened *o, uint32_t rows)
             .rows = rows, .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
         mr_block *block = NULL;
 
-        CHECK_OK(mr_op_pull(o->it, &pull, &block, e));
+        mr_error err;
+
+        int rc = mr_op_pull(o->it, &pull, &block, &err);
+        if (o->given == o->bad) {
+            assert_int_equal(rc, MR_EINVAL);
+            o->given++;
+            rows--;
+            continue;
+        }
+        assert_int_equal(rc, MR_OK);
         uint32_t n = mr_block_rows(block);
-        assert_int_equal(*(const int64_t *)mr_block_data(block, 0), 3 * o->given + 1);
+        int64_t first = *(const int64_t *)mr_block_data(block, 0);
+        assert_true(o->bad >= 0 || first == 3 * o->given + 1);
         mr_block_unref(block);
         o->given += n;
         rows -= n;
@@ -106,17 +124,26 @@ static void blocks_end_where_requests_do(void **state)
     close_map(&o);
 }
 
-static void so_they_do_in_a_copy(void **state)
+/* Two calls were made for those behind what was given, and wait. */
+static void await_two_calls(struct opened *o)
+{
+    while (atomic_load(&o->env.used_bytes) < 2 * EACH * sizeof(int64_t)) {
+        (void)sched_yield();
+    }
+}
+
+static void expect_whole_requests_of_copy(int64_t bad)
 {
     struct opened o;
     struct opened copy;
     struct mr_state saved = {.buf = MR_BUF_INIT};
 
-    open_map(&o, 2);
+    open_map_of(&o, 2, bad);
     (void)blocks_of(&o, FIRST);
     pull_some_requests(&o);
+    await_two_calls(&o);
     CHECK_OK(mr_op_state(o.it, &saved, e));
-    open_map(&copy, 2);
+    open_map_of(&copy, 2, bad);
     copy.given = o.given;
     close_map(&o);
     struct mr_state restored = {
@@ -126,6 +153,17 @@ static void so_they_do_in_a_copy(void **state)
     pull_some_requests(&copy);
     expect_whole_requests(&copy);
     close_map(&copy);
+}
+
+static void so_they_do_in_a_copy(void **state)
+{
+    expect_whole_requests_of_copy(-1);
+}
+
+/* An element that failed, and was not given yet, is one of those that a request ends behind. */
+static void so_they_do_behind_an_error(void **state)
+{
+    expect_whole_requests_of_copy(FIRST + (REQUESTS_BEFORE + 1) * EACH + 5);
 }
 
 /* What is known of its calls in place is known of those at once. */
@@ -144,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_end_where_requests_do),
         cmocka_unit_test(so_they_do_in_a_copy),
+        cmocka_unit_test(so_they_do_behind_an_error),
         cmocka_unit_test(a_map_that_becomes_parallel),
     };
 

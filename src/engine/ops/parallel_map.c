@@ -587,10 +587,10 @@ static int slot_state(struct mr_parallel_map *m, struct slot *slot, struct mr_st
     return MR_OK;
 }
 
-/* Rows of @slot that are not given yet. */
+/* Rows of @slot that are not given yet, with the one that failed. */
 static uint64_t rows_left(const struct slot *slot)
 {
-    return (slot->out != NULL ? mr_block_rows(slot->out) : 0) +
+    return (slot->out != NULL ? mr_block_rows(slot->out) : 0) + (slot->rc != MR_OK ? 1 : 0) +
            (slot->in != NULL ? mr_block_rows(slot->in) : 0);
 }
 
