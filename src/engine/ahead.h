@@ -5,9 +5,9 @@
  * for the consumer not to find the queue empty. This is what prefetch does, and what shuffle does
  * with its input below a stage that pulls ahead anyway.
  *
- * If it is automatic, and blocks are so quickly made that handing them over may cost more than it
- * brings, the thread rests from time to time and the consumer pulls for itself; what has proved to
- * be quicker goes on (engine/trial.h).
+ * If blocks are so quickly made that handing them over may cost more than it brings, the thread
+ * rests from time to time and the consumer pulls for itself; what has proved to be quicker goes on
+ * (engine/trial.h).
  *
  * Threads: the consumer's; the thread that pulls is its own.
  */
@@ -23,7 +23,7 @@ struct mr_ahead {
     struct mr_driver driver;
     uint32_t threads;  /* 1; 0: none was left, and nothing is pulled ahead */
     uint64_t rows_max; /* 0: automatic */
-    /* If it is automatic: whether the consumer pulls for itself, the second way. */
+    /* Whether the consumer pulls for itself, the second way. */
     struct mr_trial trial;
     bool in_place; /* the thread is paused */
     bool quick;    /* the last calls of the input were */

@@ -347,6 +347,15 @@ def test_random_flips():
     assert 30 < (first & ~second).sum() < 70  # each image of a batch for itself
 
 
+def test_a_small_number_flips():
+    for seed in [(1, n) for n in range(20)]:
+        turned = bool(mr.random.stateless_uniform([], seed) < 0.5)
+        for name, axis in (("left_right", 1), ("up_down", 0)):
+            flip = getattr(mr.image, f"stateless_random_flip_{name}")
+            want = np.flip(BYTES, axis) if turned else BYTES
+            assert (flip(BYTES, seed) == want).all(), (name, seed)
+
+
 def test_random_crop():
     places = {}
     for crop in many(lambda: mr.image.random_crop(BYTES, [11, 16, 3], seed=2), 600):

@@ -25,6 +25,9 @@ mr_test(engine_pace_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_pace_test.c LI
 mr_test(engine_ahead_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_ahead_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
 target_link_options(engine_ahead_test PRIVATE -Wl,--wrap=mr_now_ns -Wl,--wrap=mr_driver_pause -Wl,--wrap=mr_driver_resume)
+mr_test(engine_together_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_together_test.c ${MR_TEST_DIR}/engine_support.c
+        LIBRARIES mr_engine)
+target_link_options(engine_together_test PRIVATE -Wl,--wrap=mr_now_ns)
 mr_test(engine_pool_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_pool_test.c LIBRARIES mr_engine)
 mr_test(engine_memory_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_memory_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)

@@ -1,5 +1,5 @@
-/* Pulling ahead: what waits is bounded; if it is automatic, the elements are the same whoever pulls
- * the input, and whenever that changes. The clock is this test's: each thread has one, and each look
+/* Pulling ahead: what waits is bounded; the elements are the same whoever pulls the input, and
+ * whenever that changes. The clock is this test's: each thread has one, and each look
  * at it takes `step` ns. */
 #include "base/sync.h"
 #include "engine/ahead.h"
@@ -23,6 +23,7 @@ static atomic_int_least64_t step = QUICK_STEP;
 static int paused;  /* threads, so often */
 static int resumed; /* and so often again */
 static bool slow_in_place;
+static int64_t buffer_size; /* -1: automatic */
 
 int64_t __wrap_mr_now_ns(void);
 int __real_mr_driver_pause(struct mr_driver *d, mr_error *err);
@@ -54,13 +55,21 @@ static int begin(void **state)
 {
     paused = resumed = 0;
     slow_in_place = false;
+    buffer_size = -1;
     atomic_store(&step, QUICK_STEP);
+    return 0;
+}
+
+static int begin_with_room(void **state)
+{
+    (void)begin(state);
+    buffer_size = 3;
     return 0;
 }
 
 static mr_engine_iter *open_numbers(void)
 {
-    mr_dataset *ds = make_one("prefetch", make_range(0, ELEMENTS, 1), "buffer_size", -1);
+    mr_dataset *ds = make_one("prefetch", make_range(0, ELEMENTS, 1), "buffer_size", buffer_size);
     mr_engine_iter *it = open_with(ds, &(struct read_options){0});
 
     mr_dataset_unref(ds);
@@ -182,35 +191,75 @@ static uint32_t blocks_when_idle(struct mr_ahead *a)
     }
 }
 
+struct opened {
+    mr_dataset *ds;
+    struct mr_env env;
+    struct mr_ahead ahead;
+};
+
+static void open_small_blocks(struct opened *o, uint64_t rows_max)
+{
+    const struct mr_engine_options opts = {.threads = 2};
+    struct mr_op_iter *input = NULL;
+
+    o->ds = make_small_blocks();
+    CHECK_OK(mr_env_init(&o->env, o->ds, &opts, e));
+    struct mr_op_ctx ctx = {.env = &o->env, .path = MR_ROOT_PATH, .outermost = true};
+    CHECK_OK(mr_op_open(&ctx, o->ds, &input, e));
+    mr_ahead_init(&o->ahead, &o->env, input, rows_max);
+}
+
+static void close_small_blocks(struct opened *o)
+{
+    mr_ahead_close(&o->ahead);
+    mr_env_destroy(&o->env);
+    mr_dataset_unref(o->ds);
+}
+
+static void pull_one(struct opened *o)
+{
+    const struct mr_pull pull = {
+        .rows = 1, .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
+    mr_block *block = NULL;
+
+    CHECK_OK(mr_ahead_pull(&o->ahead, &pull, &block, e));
+    mr_block_unref(block);
+}
+
 static void small_blocks_are_counted(void **state)
 {
     static const uint64_t sizes[] = {0, 5, 1000};
 
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        const struct mr_engine_options opts = {.threads = 2};
-        const struct mr_pull pull = {
-            .rows = 1, .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
-        mr_dataset *ds = make_small_blocks();
-        struct mr_env env;
-        struct mr_op_iter *input = NULL;
-        struct mr_ahead ahead;
+        struct opened o;
 
-        CHECK_OK(mr_env_init(&env, ds, &opts, e));
-        struct mr_op_ctx ctx = {.env = &env, .path = MR_ROOT_PATH, .outermost = true};
-        CHECK_OK(mr_op_open(&ctx, ds, &input, e));
-        mr_ahead_init(&ahead, &env, input, sizes[i]);
+        open_small_blocks(&o, sizes[i]);
         for (int turn = 0; turn < 3; turn++) {
-            mr_block *block = NULL;
-
-            CHECK_OK(mr_ahead_pull(&ahead, &pull, &block, e));
-            mr_block_unref(block);
-            assert_in_range(blocks_when_idle(&ahead), 1,
+            pull_one(&o);
+            assert_in_range(blocks_when_idle(&o.ahead), 1,
                             sizes[i] > BLOCKS_MAX ? sizes[i] : BLOCKS_MAX);
         }
-        mr_ahead_close(&ahead);
-        mr_env_destroy(&env);
-        mr_dataset_unref(ds);
+        close_small_blocks(&o);
     }
+}
+
+/* Such as those that fill the buffer of a shuffle: neither way is tried. */
+static void unusual_calls_are_not_measured(void **state)
+{
+    struct opened o;
+
+    open_small_blocks(&o, 0);
+    o.ahead.unusual = true;
+    for (int i = 0; i < 10000; i++) {
+        pull_one(&o);
+    }
+    assert_int_equal(paused, 0);
+    o.ahead.unusual = false;
+    for (int i = 0; i < 10000; i++) {
+        pull_one(&o);
+    }
+    assert_true(paused > 0);
+    close_small_blocks(&o);
 }
 
 /* ---- which way is found to be the quicker one ---- */
@@ -295,7 +344,11 @@ int main(void)
         cmocka_unit_test_setup(elements_are_the_same_whoever_pulls, begin),
         cmocka_unit_test_setup(it_is_saved_either_way, begin),
         cmocka_unit_test_setup(what_takes_long_goes_back_to_a_thread, begin),
+        cmocka_unit_test_setup(elements_are_the_same_whoever_pulls, begin_with_room),
+        cmocka_unit_test_setup(it_is_saved_either_way, begin_with_room),
+        cmocka_unit_test_setup(what_takes_long_goes_back_to_a_thread, begin_with_room),
         cmocka_unit_test_setup(small_blocks_are_counted, begin),
+        cmocka_unit_test_setup(unusual_calls_are_not_measured, begin),
         cmocka_unit_test(the_quicker_way_is_used),
         cmocka_unit_test(the_first_way_wins_a_draw),
         cmocka_unit_test(what_changes_is_noticed),

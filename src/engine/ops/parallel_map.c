@@ -268,8 +268,9 @@ static void set_demand_locked(const struct mr_parallel_map *m, struct mr_pull *p
     pull->bytes = together ? TOGETHER_BYTES : MR_BLOCK_BYTES_HINT;
 }
 
-static void note_request_locked(struct mr_parallel_map *m, const struct mr_pull *pull)
+static void note_request(struct mr_parallel_map *m, const struct mr_pull *pull)
 {
+    MR_LOCK(&m->driver.lock);
     if (m->given >= m->wanted) {
         m->period = (uint32_t)MR_MIN(pull->rows, MR_BLOCK_ROWS_MAX);
         m->wanted = m->given + m->period;
@@ -523,9 +524,9 @@ int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, 
                          mr_error *err)
 {
     MR_TRY(mr_env_use_pool(m->driver.env, err));
+    note_request(m, pull); /* before the driver pulls for it */
     MR_TRY(mr_driver_start(&m->driver, 1, err));
     MR_LOCK(&m->driver.lock);
-    note_request_locked(m, pull);
     for (;;) {
         struct slot *s = next_slot_locked(m);
 
@@ -586,10 +587,10 @@ static int slot_state(struct mr_parallel_map *m, struct slot *slot, struct mr_st
     return MR_OK;
 }
 
-/* Rows of @slot that are not given yet. */
+/* Rows of @slot that are not given yet, with the one that failed. */
 static uint64_t rows_left(const struct slot *slot)
 {
-    return (slot->out != NULL ? mr_block_rows(slot->out) : 0) +
+    return (slot->out != NULL ? mr_block_rows(slot->out) : 0) + (slot->rc != MR_OK ? 1 : 0) +
            (slot->in != NULL ? mr_block_rows(slot->in) : 0);
 }
 
