@@ -269,7 +269,7 @@ def test_errors_name_the_file_that_the_function_read(tmp_path):
         next(iter(mr.Dataset.from_tensors("/no").map(shape)))
 
 
-@pytest.mark.parametrize("image", [RGB, np.zeros((1, 2, 2), np.uint8)])
+@pytest.mark.parametrize("image", [RGB.astype(np.uint8), np.zeros((1, 2, 2), np.uint8)])
 def test_a_png_that_was_cut_off(image):
     """Also where all pixels are there."""
     contents = mr.io.encode_png(image)

@@ -8,6 +8,7 @@
 
 #define WIDE 20000 /* values of 8 bytes: a row between steps */
 #define ROWS 50u
+#define FEW 12u /* where each of their allocations fails in turn */
 #define NEVER (-1)
 /* All rows at once need more than twice as much, and a strip a tenth. */
 #define ENOUGH (UINT64_C(4) << 20)
@@ -368,12 +369,12 @@ static void no_rows(void **state)
 static void failed_allocations(void **state)
 {
     mr_program *p = make_experienced(NEVER);
-    struct outcome expected = run(p, ROWS, UINT64_MAX);
-    mr_block *in = ints(ROWS, NULL);
+    struct outcome expected = run(p, FEW, UINT64_MAX);
+    mr_block *in = ints(FEW, NULL);
     mr_block *capture = ints(1, (int64_t[]){7});
     uint32_t failed = 0;
 
-    for (uint64_t nth = 1; nth < 400; nth++) {
+    for (uint64_t nth = 1; nth < 200; nth++) {
         mr_block *out = NULL;
         uint32_t bad_row = 0;
 
