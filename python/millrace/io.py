@@ -13,19 +13,15 @@ from ._base.hints import missing_name as _missing_name
 from ._capi import ffi as _ffi
 from ._capi.ffi import byref, check, lib
 from ._ops.absent import (
-    decode_base64 as decode_base64,
     decode_compressed as decode_compressed,
     decode_json_example as decode_json_example,
     decode_proto as decode_proto,
     deserialize_many_sparse as deserialize_many_sparse,
-    encode_base64 as encode_base64,
     encode_proto as encode_proto,
     match_filenames_once as match_filenames_once,
     matching_files as matching_files,
-    parse_tensor as parse_tensor,
     serialize_many_sparse as serialize_many_sparse,
     serialize_sparse as serialize_sparse,
-    serialize_tensor as serialize_tensor,
     write_file as write_file,
     write_graph as write_graph,
 )
@@ -57,6 +53,12 @@ from ._ops.features import (
     VarLenFeature as VarLenFeature,
 )
 from ._ops.json import decode_json as decode_json
+from ._ops.serialized import (
+    decode_base64 as decode_base64,
+    encode_base64 as encode_base64,
+    parse_tensor as parse_tensor,
+    serialize_tensor as serialize_tensor,
+)
 from ._ops.tables import decode_csv as decode_csv
 from ._ops.text import decode_raw as decode_raw
 

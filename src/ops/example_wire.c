@@ -1,80 +1,8 @@
 #include "ops/example_wire.h"
 
-struct reader {
-    const unsigned char *at;
-    const unsigned char *end;
-};
+#include "ops/wire.h"
 
-enum wire_type {
-    WIRE_VARINT = 0,
-    WIRE_64 = 1,
-    WIRE_BYTES = 2,
-    WIRE_32 = 5,
-};
-
-struct field {
-    uint32_t number;
-    uint32_t type;
-    uint64_t varint;        /* WIRE_VARINT */
-    struct mr_string bytes; /* WIRE_BYTES, WIRE_32, WIRE_64 */
-};
-
-static bool read_varint(struct reader *r, uint64_t *ret)
-{
-    uint64_t v = 0;
-
-    for (unsigned shift = 0; shift < 70 && r->at < r->end; shift += 7) {
-        unsigned char byte = *r->at++;
-
-        if (shift == 63 && byte > 1) {
-            return false; /* above 64 bits */
-        }
-        v |= (uint64_t)(byte & 0x7f) << shift;
-        if ((byte & 0x80) == 0) {
-            *ret = v;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool read_bytes(struct reader *r, uint64_t n, struct mr_string *ret)
-{
-    if (n > (uint64_t)(r->end - r->at)) {
-        return false;
-    }
-    ret->data = r->at;
-    ret->size = (size_t)n;
-    r->at += n;
-    return true;
-}
-
-/* The next field; false if there is none that makes sense. */
-static bool read_field(struct reader *r, struct field *f)
-{
-    uint64_t tag;
-    uint64_t n;
-
-    if (!read_varint(r, &tag) || tag >> 3 == 0 || tag >> 3 > 536870911u) {
-        return false;
-    }
-    f->number = (uint32_t)(tag >> 3);
-    f->type = (uint32_t)(tag & 7);
-    switch (f->type) {
-    case WIRE_VARINT: return read_varint(r, &f->varint);
-    case WIRE_64: return read_bytes(r, 8, &f->bytes);
-    case WIRE_BYTES: return read_varint(r, &n) && read_bytes(r, n, &f->bytes);
-    case WIRE_32: return read_bytes(r, 4, &f->bytes);
-    default: return false; /* groups went out of use before tf.Example was made */
-    }
-}
-
-static struct reader open_reader(struct mr_string b)
-{
-    return b.size == 0 ? (struct reader){NULL, NULL} : (struct reader){b.data, b.data + b.size};
-}
-
-static int not_an_example(struct mr_string record, const struct reader *r, mr_error *err)
+static int not_an_example(struct mr_string record, const struct mr_wire *r, mr_error *err)
 {
     size_t at = record.data == NULL || r->at == NULL ? 0 : (size_t)(r->at - record.data);
 
@@ -86,18 +14,18 @@ static int scan_entry(struct mr_string record, struct mr_string entry_bytes,
                       void (*entry)(void *ctx, struct mr_string key, struct mr_string feature),
                       void *ctx, mr_error *err)
 {
-    struct reader r = open_reader(entry_bytes);
+    struct mr_wire r = mr_wire_open(entry_bytes);
     struct mr_string key = {NULL, 0};
     struct mr_string feature = {NULL, 0};
-    struct field f;
+    struct mr_wire_field f;
 
     while (r.at < r.end) {
-        if (!read_field(&r, &f)) {
+        if (!mr_wire_field_next(&r, &f)) {
             return not_an_example(record, &r, err);
         }
-        if (f.number == 1 && f.type == WIRE_BYTES) {
+        if (f.number == 1 && f.type == MR_WIRE_BYTES) {
             key = f.bytes;
-        } else if (f.number == 2 && f.type == WIRE_BYTES) {
+        } else if (f.number == 2 && f.type == MR_WIRE_BYTES) {
             feature = f.bytes;
         }
     }
@@ -111,14 +39,14 @@ static int scan_messages(struct mr_string record, struct mr_string bytes, int de
                          void (*entry)(void *ctx, struct mr_string key, struct mr_string feature),
                          void *ctx, mr_error *err)
 {
-    struct reader r = open_reader(bytes);
-    struct field f;
+    struct mr_wire r = mr_wire_open(bytes);
+    struct mr_wire_field f;
 
     while (r.at < r.end) {
-        if (!read_field(&r, &f)) {
+        if (!mr_wire_field_next(&r, &f)) {
             return not_an_example(record, &r, err);
         }
-        if (f.number == 1 && f.type == WIRE_BYTES) {
+        if (f.number == 1 && f.type == MR_WIRE_BYTES) {
             MR_TRY(depth > 0 ? scan_messages(record, f.bytes, depth - 1, entry, ctx, err)
                              : scan_entry(record, f.bytes, entry, ctx, err));
         }
@@ -137,14 +65,14 @@ int mr_sequence_scan(struct mr_string record,
                      void (*list)(void *ctx, struct mr_string key, struct mr_string list),
                      void *ctx, mr_error *err)
 {
-    struct reader r = open_reader(record);
-    struct field f;
+    struct mr_wire r = mr_wire_open(record);
+    struct mr_wire_field f;
 
     while (r.at < r.end) {
-        if (!read_field(&r, &f)) {
+        if (!mr_wire_field_next(&r, &f)) {
             return not_an_example(record, &r, err);
         }
-        if (f.number == 2 && f.type == WIRE_BYTES) {
+        if (f.number == 2 && f.type == MR_WIRE_BYTES) {
             MR_TRY(scan_messages(record, f.bytes, 0 /* FeatureLists */, list, ctx, err));
         }
     }
@@ -154,14 +82,14 @@ int mr_sequence_scan(struct mr_string record,
 int mr_sequence_steps(struct mr_string list, void (*step)(void *ctx, struct mr_string feature),
                       void *ctx, mr_error *err)
 {
-    struct reader r = open_reader(list);
-    struct field f;
+    struct mr_wire r = mr_wire_open(list);
+    struct mr_wire_field f;
 
     while (r.at < r.end) {
-        if (!read_field(&r, &f)) {
+        if (!mr_wire_field_next(&r, &f)) {
             return not_an_example(list, &r, err);
         }
-        if (f.number == 1 && f.type == WIRE_BYTES) {
+        if (f.number == 1 && f.type == MR_WIRE_BYTES) {
             step(ctx, f.bytes);
         }
     }
@@ -210,11 +138,11 @@ static void put_floats(struct sink *s, struct mr_string b)
 
 static bool read_packed_ints(struct mr_string b, struct sink *s)
 {
-    struct reader r = open_reader(b);
+    struct mr_wire r = mr_wire_open(b);
     uint64_t v;
 
     while (r.at < r.end) {
-        if (!read_varint(&r, &v)) {
+        if (!mr_wire_varint(&r, &v)) {
             return false;
         }
         put_int(s, v);
@@ -223,26 +151,27 @@ static bool read_packed_ints(struct mr_string b, struct sink *s)
 }
 
 /* One value field of a list, or several packed; false: a field that such a list cannot have. */
-static bool read_values(enum mr_feature_kind kind, const struct field *f, struct sink *s)
+static bool read_values(enum mr_feature_kind kind, const struct mr_wire_field *f, struct sink *s)
 {
     switch (kind) {
     case MR_FEATURE_BYTES:
-        if (f->type == WIRE_BYTES) {
+        if (f->type == MR_WIRE_BYTES) {
             put_bytes(s, f->bytes);
         }
-        return f->type == WIRE_BYTES;
+        return f->type == MR_WIRE_BYTES;
     case MR_FEATURE_FLOATS:
-        if (f->type == WIRE_32 || (f->type == WIRE_BYTES && f->bytes.size % sizeof(float) == 0)) {
+        if (f->type == MR_WIRE_32 ||
+            (f->type == MR_WIRE_BYTES && f->bytes.size % sizeof(float) == 0)) {
             put_floats(s, f->bytes);
             return true;
         }
         return false;
     case MR_FEATURE_INT64S:
-        if (f->type == WIRE_VARINT) {
+        if (f->type == MR_WIRE_VARINT) {
             put_int(s, f->varint);
             return true;
         }
-        return f->type == WIRE_BYTES && read_packed_ints(f->bytes, s);
+        return f->type == MR_WIRE_BYTES && read_packed_ints(f->bytes, s);
     case MR_FEATURE_NONE:
     default: return false;
     }
@@ -250,11 +179,11 @@ static bool read_values(enum mr_feature_kind kind, const struct field *f, struct
 
 static bool read_list(enum mr_feature_kind kind, struct mr_string list, struct sink *s)
 {
-    struct reader r = open_reader(list);
-    struct field f;
+    struct mr_wire r = mr_wire_open(list);
+    struct mr_wire_field f;
 
     while (r.at < r.end) {
-        if (!read_field(&r, &f)) {
+        if (!mr_wire_field_next(&r, &f)) {
             return false;
         }
         if (f.number == 1 && !read_values(kind, &f, s)) {
@@ -267,15 +196,15 @@ static bool read_list(enum mr_feature_kind kind, struct mr_string list, struct s
 /* A list of another kind replaces what came before it; one of the same kind is appended. */
 static bool read_feature(struct mr_string feature, enum mr_feature_kind *kind, struct sink *s)
 {
-    struct reader r = open_reader(feature);
-    struct field f;
+    struct mr_wire r = mr_wire_open(feature);
+    struct mr_wire_field f;
 
     *kind = MR_FEATURE_NONE;
     while (r.at < r.end) {
-        if (!read_field(&r, &f)) {
+        if (!mr_wire_field_next(&r, &f)) {
             return false;
         }
-        if (f.number > 3 || f.type != WIRE_BYTES) {
+        if (f.number > 3 || f.type != MR_WIRE_BYTES) {
             continue;
         }
         if ((enum mr_feature_kind)f.number != *kind) {

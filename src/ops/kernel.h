@@ -22,6 +22,8 @@ enum mr_kernel_flag {
     MR_KERNEL_RANDOM = 1u << 3,   /* draws from call->random */
     /* its first input is the path, a string, of a file: errors of what is made of it name it */
     MR_KERNEL_READS_FILE = 1u << 4,
+    MR_KERNEL_FINDS_RANK =
+        1u << 5, /* dims() fills in ranks, too, where infer leaves them unknown */
 };
 
 struct mr_kernel_random {
@@ -136,7 +138,7 @@ struct mr_kernel {
     int (*fill)(const struct mr_row *row, struct mr_result *out, mr_error *err);
     /* Optional, for mr_rows_eval(): dims that depend on the values of a row (infer leaves them
      * unknown). @spec is what infer said; fill in the dims that are unknown in it. The rank must be
-     * known. Not called for rows of which infer knows all dims. */
+     * known, but for MR_KERNEL_FINDS_RANK. Not called for rows of which infer knows all dims. */
     int (*dims)(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err);
     /* Optional: work that depends on attributes only (tables, parsed configuration). */
     int (*prepare)(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err);

@@ -94,7 +94,8 @@ int mr_rows_infer(const struct mr_kernel_call *call, const struct mr_tensor *in,
         return mr_error_set(err, MR_EINVAL, "%zu results instead of %zu", it.nout, nout);
     }
     for (size_t o = 0; o < nout; o++) {
-        if (out[o].rank < 0) { /* a shape of an attribute may be of any rank */
+        /* A shape of an attribute may be of any rank. */
+        if (out[o].rank < 0 && (call->kernel->flags & MR_KERNEL_FINDS_RANK) == 0) {
             return mr_error_set(err, MR_EINVAL, "the rank of result %zu is unknown", o);
         }
     }
@@ -153,6 +154,7 @@ static int is_complete(struct rows_work *w, bool *ret, mr_error *err)
     MR_TRY(mr_rows_infer(w->call, w->tensors, w->row.nin, w->specs, w->nout, err));
     *ret = true;
     for (size_t o = 0; o < w->nout; o++) {
+        *ret = *ret && w->specs[o].rank >= 0;
         for (int d = 0; d < w->specs[o].rank; d++) {
             *ret = *ret && w->specs[o].dims[d] != MR_DIM_UNKNOWN;
         }
@@ -169,7 +171,8 @@ static int alloc_same(struct rows_work *w, mr_error *err)
     return MR_OK;
 }
 
-/* The dims of result @o of row @r are those of its spec. */
+/* The dims of result @o of row @r are those of its spec. A column has one rank: with another one, a
+ * row has to go into a block of its own, which those who split blocks for MR_EEXHAUSTED see to. */
 static int note_dims(struct rows_work *w, uint32_t r, size_t o, mr_error *err)
 {
     const struct mr_leaf_spec *spec = &w->specs[o];
@@ -181,7 +184,7 @@ static int note_dims(struct rows_work *w, uint32_t r, size_t o, mr_error *err)
         MR_TRY(mr_buffer_new(w->rows * bytes, &result->dims, err));
     }
     if (spec->rank != result->rank) {
-        return mr_error_set(err, MR_EINVAL, "result %zu has rank %d, and rank %d in row 0", o,
+        return mr_error_set(err, MR_EEXHAUSTED, "result %zu has rank %d, and rank %d in row 0", o,
                             spec->rank, result->rank);
     }
     memcpy((unsigned char *)mr_buffer_data(result->dims) + r * bytes, spec->dims, bytes);

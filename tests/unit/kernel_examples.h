@@ -3,7 +3,7 @@
  * a letter differs from row to row, the same letter being the same number within a row; {low,high}
  * bounds the random values, ends included. Attributes: name=3, name=[1,2] (INTS), name=<2,-1>
  * (SHAPE), name=:int32 (DTYPE), name=true (BOOL), name="x" (BYTES), name=("a","b") (STRINGS). The
- * dtypes "example", "decimal", "image", "path", "json" and "wav" are strings that hold what enum test_content says. `bad` is
+ * dtypes "example", "decimal", "image", "path", "json", "wav" and "tensor" are strings that hold what enum test_content says. `bad` is
  * a set of inputs that infer must refuse (NULL: there is none).
  */
 #pragma once
@@ -391,6 +391,15 @@ static const struct kernel_example kernel_examples[] = {
     {"as_string", "string[n]", "", NULL},
     {"as_string", "float16[3]", "shortest=true", NULL},
     {"as_string", "float64[]", "scientific=true", NULL},
+    {"encode_base64", "string[2,n]{0,9}", "", "int32[]"},
+    {"encode_base64", "string[]{0,5}", "pad=true", NULL},
+    {"decode_base64", "string[n]{4,4}", "", "int32[]"},
+    {"decode_base64", "string[]{6,7}", "", NULL},
+    {"parse_tensor", "tensor[]{0,9}", "dtype=:int32", "string[1]"},
+    {"parse_tensor", "tensor[]{4,4}", "dtype=:int32", "int32[]"},
+    {"serialize_tensor", "int32[2,n]", "", NULL},
+    {"serialize_tensor", "string[n]{0,9}", "", NULL},
+    {"serialize_tensor", "complex64[]", "", NULL},
     {"decode_raw", "string[]{8,8}", "dtype=:int32", "int32[]"},
     {"decode_raw", "string[n]{4,4}", "dtype=:uint16 little_endian=false", NULL},
     {"decode_raw", "string[]{0,6}", "dtype=:bool", NULL},

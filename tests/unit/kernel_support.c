@@ -31,7 +31,7 @@ static enum test_content content_of(const char *name, size_t len)
     static const char *const names[] = {
         [CONTENT_WORD] = "",       [CONTENT_EXAMPLE] = "example", [CONTENT_DECIMAL] = "decimal",
         [CONTENT_IMAGE] = "image", [CONTENT_PATH] = "path",       [CONTENT_JSON] = "json",
-        [CONTENT_WAV] = "wav"};
+        [CONTENT_WAV] = "wav",     [CONTENT_TENSOR] = "tensor"};
 
     for (size_t i = 1; i < sizeof names / sizeof names[0]; i++) {
         if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) {
@@ -401,6 +401,22 @@ static void random_wav(struct mr_buf *out, double value)
     }
 }
 
+/* A vector of int32: packed, the last value for those that lack, or one by one. */
+static void random_tensor(struct mr_buf *out, double value)
+{
+    unsigned char n = (unsigned char)fmin(fabs(value), 30);
+    unsigned char shape[] = {0x12, 2, 8, n};
+    const unsigned char ints[] = {7, 0x80, 1};
+
+    mr_buf_append(out, "\x08\x03", 2);
+    test_put_field(out, 2, shape, sizeof shape);
+    test_put_field(out, 7, ints, n % 2 == 0 ? sizeof ints : 0);
+    for (int i = 0; i < n && n % 2 != 0; i++) {
+        test_put_varint(out, 7 << 3);
+        test_put_varint(out, (uint64_t)i);
+    }
+}
+
 /* Lists of lengths that differ: w, and p of objects with lists t. */
 static void random_record(struct mr_buf *out, int n)
 {
@@ -427,6 +443,7 @@ static void add_content(struct mr_buf *out, enum test_content content, double va
     case CONTENT_PATH: mr_buf_puts(out, fabs(value) > 2 ? "/etc/passwd" : "/etc/group"); break;
     case CONTENT_JSON: random_record(out, (int)value); break;
     case CONTENT_WAV: random_wav(out, value); break;
+    case CONTENT_TENSOR: random_tensor(out, value); break;
     case CONTENT_WORD: break;
     }
 }

@@ -9,8 +9,8 @@
 #define TEST_ATTRS_MAX 16
 #define TEST_OUTPUTS_MAX 16
 
-/* What strings hold: words, or what "example[]", "decimal[]", "image[]", "path[]", "json[]" and "wav[]"
- * ask for. */
+/* What strings hold: words, or what "example[]", "decimal[]", "image[]", "path[]", "json[]", "wav[]"
+ * and "tensor[]" ask for. */
 enum test_content {
     CONTENT_WORD,
     CONTENT_EXAMPLE, /* a tf.Example */
@@ -19,6 +19,7 @@ enum test_content {
     CONTENT_PATH,    /* the name of a file */
     CONTENT_JSON,    /* an object, always with the same members */
     CONTENT_WAV,     /* sound of random length */
+    CONTENT_TENSOR,  /* a TensorProto of int32, of random length */
 };
 
 /* "float32[n,2]{0,3}" */

@@ -39,9 +39,6 @@ cross_hashed = absent("cross_hashed", _rows)
 
 # ---- tf.io ----
 
-_text = "decode before the pipeline, or in the process that reads it (base64, zlib, json of Python)"
-decode_base64 = absent("decode_base64", _text)
-encode_base64 = absent("encode_base64", _text)
 decode_compressed = absent(
     "decode_compressed", "TFRecord files may be compressed (compression_type of mr.TFRecordDataset)"
 )
@@ -58,15 +55,6 @@ serialize_sparse = absent("serialize_sparse", _sparse_bytes)
 _names = "use mr.Dataset.list_files, or Python's glob"
 match_filenames_once = absent("match_filenames_once", _names)
 matching_files = absent("matching_files", _names)
-parse_tensor = absent(
-    "parse_tensor",
-    "write x.tobytes() and x.shape into a tf.Example, and read them with mr.io.decode_raw and "
-    "mr.reshape",
-)
-serialize_tensor = absent(
-    "serialize_tensor",
-    "write x.tobytes() and x.shape into a tf.Example: mr.io.decode_raw and mr.reshape read them",
-)
 write_file = absent(
     "write_file",
     "functions have no effects: write behind the iterator, with pathlib.Path(name).write_bytes(...)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from calls import Call, cover, of
-from values import STRINGS, integers, number, shape, tensor
+from values import ALL, STRINGS, integers, number, shape, tensor
 
 from .reductions import axis
 
@@ -159,6 +159,34 @@ def base64(r: random.Random, name: str) -> Call:
     return of(name, _strings(r), rest=r.choice(("", "pad=True")))
 
 
+_SERIALIZED = ALL
+# dtype float32 and a size of 3: content, few values, none, too little content, a size below 0
+_MESSAGES = (
+    b"\x08\x01\x12\x04\x12\x02\x08\x03" + rest
+    for rest in (
+        b'"\x0c' + bytes(range(12)),
+        b"*\x04\0\0\x80?",
+        b"",
+        b'"\x01a',
+        b"\x12\x02\x08\x7f",
+    )
+)
+_TENSORS = (*_MESSAGES, b"\x08\x01\x12\r\x12\x0b\x08" + b"\xff" * 9 + b"\x01", b"", b"hello")
+
+
+def serialized(r: random.Random, name: str) -> Call:
+    return of(name, tensor(r, r.choice(_SERIALIZED)))
+
+
+def parsed(r: random.Random, name: str) -> Call:
+    if r.random() < 0.4:
+        return of(name, f"strings({r.choice(_TENSORS)!r}, shape=())", rest="m.float32")
+    dtype = r.choice(_SERIALIZED)
+    asked = dtype if r.random() < 0.9 else "int32"
+    inner = f"m.io.serialize_tensor(a), m.{asked}"
+    return Call(f"lambda a: m.{name}({inner})", (tensor(r, dtype),))
+
+
 cover("strings.length", plain, ("", "unit='BYTE'", "unit='UTF8_CHAR'"))
 cover("strings.strip strings.bytes_split", plain)
 cover("strings.lower strings.upper", plain)
@@ -182,3 +210,5 @@ cover("strings.format", formatted)
 cover("strings.unsorted_segment_join", segment_join)
 cover("io.decode_raw", raw)
 cover("io.decode_base64 io.encode_base64", base64)
+cover("io.serialize_tensor", serialized)
+cover("io.parse_tensor", parsed)
