@@ -246,10 +246,17 @@ static int check_content(const struct mr_tensor_wire *t, mr_error *err)
                                   (unsigned long long)t->count);
     }
     uint64_t want = t->count * mr_dtype_size((mr_dtype)t->dtype);
-    return t->content.size == want
-               ? MR_OK
-               : mr_error_set(err, MR_EINVAL, "tensor_content has %zu bytes; its shape wants %llu",
-                              t->content.size, (unsigned long long)want);
+    if (t->content.size != want) {
+        return mr_error_set(err, MR_EINVAL, "tensor_content has %zu bytes; its shape wants %llu",
+                            t->content.size, (unsigned long long)want);
+    }
+    for (size_t i = 0; t->dtype == MR_BOOL && i < t->content.size; i++) {
+        if (t->content.data[i] > 1) {
+            return mr_error_set(err, MR_EINVAL, "tensor_content of bool has byte 0x%02x",
+                                t->content.data[i]);
+        }
+    }
+    return MR_OK;
 }
 
 /* The last of few strings stands for many: their bytes are bounded, too. */
@@ -266,6 +273,21 @@ static int check_strings(const struct mr_tensor_wire *t, mr_error *err)
                             s.last.size, (unsigned long long)(t->count - s.count));
     }
     return MR_OK;
+}
+
+/* What the shape has. A tensor without values has sizes that others can count with, too. */
+static bool count_values(struct mr_tensor_wire *t)
+{
+    uint64_t width = mr_value_width(t->dtype);
+    uint64_t largest = width;
+
+    for (int d = 0; d < t->rank; d++) {
+        if (__builtin_mul_overflow(largest, (uint64_t)MR_MAX(t->dims[d], 1), &largest)) {
+            return false;
+        }
+    }
+    return largest <= INT64_MAX && mr_shape_count(t->rank, t->dims, &t->count) &&
+           t->count <= MR_ELEMENT_BYTES_MAX / width;
 }
 
 int mr_tensor_wire_read(struct mr_string message, struct mr_tensor_wire *ret, mr_error *err)
@@ -285,11 +307,13 @@ int mr_tensor_wire_read(struct mr_string message, struct mr_tensor_wire *ret, mr
     if (unknown) {
         return mr_error_set(err, MR_EINVAL, "the TensorProto has an unknown rank");
     }
-    if (!mr_shape_count(ret->rank, ret->dims, &ret->count) ||
-        ret->count > MR_ELEMENT_BYTES_MAX / mr_value_width(ret->dtype)) {
+    if (!count_values(ret)) {
         return mr_error_set(
             err, MR_EINVAL, "the TensorProto has shape %s: that is above the limit of %llu bytes",
             mr_shape_text(ret->rank, ret->dims, text), (unsigned long long)MR_ELEMENT_BYTES_MAX);
+    }
+    if (ret->count == 0) {
+        return MR_OK;
     }
     if (ret->content.size > 0) {
         return check_content(ret, err);
@@ -306,9 +330,6 @@ static void copy_content(const struct mr_tensor_wire *t, unsigned char *out)
         return;
     }
     memcpy(out, t->content.data, t->content.size);
-    for (uint64_t i = 0; t->dtype == MR_BOOL && i < t->count; i++) {
-        out[i] = out[i] != 0; /* a bool is 0 or 1, whatever the bytes were */
-    }
 }
 
 void mr_tensor_wire_values(const struct mr_tensor_wire *t, unsigned char *out)

@@ -6,7 +6,8 @@
  *   repeated <type> <type>_val = 5 to 17, by dtype, packed or not }
  *   TensorShape { Dim { int64 size = 1; } dim = 2; bool unknown_rank = 3; }
  *
- * As in TensorFlow: content counts before typed values; of these the last one stands for those that
+ * As in TensorFlow: a tensor without values is what its shape says, whatever else there is. Content
+ * counts before typed values; of these the last one stands for those that
  * lack, zeros stand for all if there is none, and more than the shape has are not looked at. Pure.
  */
 #pragma once

@@ -102,7 +102,13 @@ def test_values_are_cut_to_their_dtype():
     assert mr.io.parse_tensor(shaped(4, 2) + b":\3\xac\2\7", mr.uint8).tolist() == [44, 7]
     minus = b"\xff" * 9 + b"\1"
     assert mr.io.parse_tensor(shaped(6, 1) + field(7, minus), mr.int8).tolist() == [-1]
-    assert mr.io.parse_tensor(shaped(10, 2) + field(4, b"\2\0"), mr.bool).tolist() == [True, False]
+    assert mr.io.parse_tensor(shaped(10, 2) + b"Z\2\7\0", mr.bool).tolist() == [True, False]
+
+
+def test_an_empty_tensor_is_its_shape():
+    for dtype, number in ((mr.float32, 1), (mr.string, 7)):
+        content = field(4, b"abc")
+        assert mr.io.parse_tensor(shaped(number, 0, 3) + content, dtype).shape == (0, 3)
 
 
 def test_strings_may_be_content():
@@ -129,11 +135,13 @@ def test_strings_may_be_content():
          + b"\x20", "limit"),
         (shaped(1, 3) + field(4, b"abcd"), "has 4 bytes; its shape wants 12"),
         (shaped(7, 2) + field(4, b"\1\2ab"), "not of 2 strings"),
+        (shaped(10, 2) + field(4, b"\2\0"), "bool has byte 0x02"),
+        (b"\x08\x01\x12\x0e\x12\x0a\x08" + b"\x80" * 8 + b"\x40\x12\x00", "limit"),
         (b"\x08\x07\x12\x07\x12\x05\x08\x80\x80\x80\x20B\x7f" + b"x" * 127, "repeats a string"),
     ],
 )  # fmt: skip
 def test_what_is_no_tensor_is_an_error(bytes_, error):
-    dtype = mr.string if bytes_[:2] == b"\x08\x07" else mr.float32
+    dtype = {b"\x07": mr.string, b"\x0a": mr.bool}.get(bytes_[1:2], mr.float32)
     with pytest.raises(mr.errors.InvalidArgumentError, match=error):
         mr.io.parse_tensor(bytes_, dtype)
 

@@ -1,5 +1,5 @@
-/* Any bytes as a TensorProto: what is accepted is bounded, its values are all there, and strings lie
- * within the bytes. */
+/* Any bytes as a TensorProto: what is accepted is bounded, its values are all there, and strings
+ * lie within the bytes. */
 #include "base/limits.h"
 #include "ops/attr.h"
 #include "ops/tensor_wire.h"

@@ -9,8 +9,8 @@
 #define TEST_ATTRS_MAX 16
 #define TEST_OUTPUTS_MAX 16
 
-/* What strings hold: words, or what "example[]", "decimal[]", "image[]", "path[]", "json[]", "wav[]"
- * and "tensor[]" ask for. */
+/* What strings hold: words, or what "example[]", "decimal[]", "image[]", "path[]", "json[]",
+ * "wav[]" and "tensor[]" ask for. */
 enum test_content {
     CONTENT_WORD,
     CONTENT_EXAMPLE, /* a tf.Example */

@@ -159,7 +159,6 @@ def base64(r: random.Random, name: str) -> Call:
     return of(name, _strings(r), rest=r.choice(("", "pad=True")))
 
 
-_SERIALIZED = ALL
 # dtype float32 and a size of 3: content, few values, none, too little content, a size below 0
 _MESSAGES = (
     b"\x08\x01\x12\x04\x12\x02\x08\x03" + rest
@@ -175,13 +174,13 @@ _TENSORS = (*_MESSAGES, b"\x08\x01\x12\r\x12\x0b\x08" + b"\xff" * 9 + b"\x01", b
 
 
 def serialized(r: random.Random, name: str) -> Call:
-    return of(name, tensor(r, r.choice(_SERIALIZED)))
+    return of(name, tensor(r, r.choice(ALL)))
 
 
 def parsed(r: random.Random, name: str) -> Call:
     if r.random() < 0.4:
         return of(name, f"strings({r.choice(_TENSORS)!r}, shape=())", rest="m.float32")
-    dtype = r.choice(_SERIALIZED)
+    dtype = r.choice(ALL)
     asked = dtype if r.random() < 0.9 else "int32"
     inner = f"m.io.serialize_tensor(a), m.{asked}"
     return Call(f"lambda a: m.{name}({inner})", (tensor(r, dtype),))
