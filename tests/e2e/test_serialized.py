@@ -209,6 +209,35 @@ def test_parse_tensor_takes_a_scalar():
     assert [b.shape for b in of_batches] == [(5, 4)] * 4
 
 
+def test_some_functions_want_a_known_rank():
+    def first(s):
+        return mr.io.parse_tensor(s, mr.float32)[0]
+
+    def of_batch(s):
+        return mr.map_fn(
+            lambda x: mr.io.parse_tensor(x, mr.float32), s, fn_output_signature="float32"
+        )
+
+    for ds, function in ((serialized(ARRAYS), first), (serialized(ARRAYS).batch(3), of_batch)):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="rank"):
+            ds.map(function)
+
+
+def test_parts_of_several_ranks_do_not_go_into_one_map_fn():
+    def sums(s):
+        return mr.map_fn(
+            lambda x: mr.reduce_sum(mr.io.parse_tensor(x, mr.float32)),
+            s,
+            fn_output_signature="float32",
+        )
+
+    batches = serialized(ARRAYS[:3]).batch(3)
+    with pytest.raises(mr.errors.ResourceExhaustedError, match="rank 1, and rank 2 in row 0"):
+        list(batches.map(sums))
+    alike = serialized(ARRAYS[::3]).batch(10)
+    assert [s.tolist() for s in alike.map(sums)] == [[6.0] * 10] * 2
+
+
 def test_tensors_are_serialized_in_functions():
     ds = serialized(ARRAYS)
     again = ds.map(lambda s: mr.io.serialize_tensor(mr.io.parse_tensor(s, mr.float32)))
