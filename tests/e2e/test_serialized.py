@@ -164,6 +164,20 @@ def test_elements_may_have_several_ranks(calls):
     ]
 
 
+def test_keys_of_groups_may_be_of_several_ranks():
+    ds = serialized(ARRAYS).group_by_window(
+        lambda s: mr.cast(mr.size(mr.io.parse_tensor(s, mr.float32)), mr.int64),
+        lambda key, group: group.batch(20),
+        window_size=20,
+    )
+    iterator = iter(ds)
+    sizes = [len(next(iterator))]
+    state = iterator.get_state()
+    again = iter(ds)
+    again.set_state(state)
+    assert sizes + [len(b) for b in again] == [20] * 3
+
+
 def test_the_shape_is_said_behind_parse_tensor():
     def set_shape(s):
         x = mr.io.parse_tensor(s, mr.float32)

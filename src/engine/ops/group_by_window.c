@@ -156,7 +156,7 @@ static int fetch(struct group_iter *it, const struct mr_pull *pull, mr_error *er
     }
     MR_TRY(rc);
     it->at = 0;
-    it->failed = mr_apply_run(&it->key, it->rows, it->in.index, &it->keys, &bad, &it->failure);
+    it->failed = mr_apply_fit(&it->key, &it->in, &it->rows, &it->keys, &bad, &it->failure);
     if (it->failed == MR_OK && mr_block_rows(it->keys) != mr_block_rows(it->rows)) {
         return mr_error_set(err, MR_EINTERNAL, "%u keys for %u elements", mr_block_rows(it->keys),
                             mr_block_rows(it->rows));
