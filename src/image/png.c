@@ -108,8 +108,8 @@ static int direct_format(const struct mr_image_info *info, const struct spng_ihd
     return info->channels == 3 ? SPNG_FMT_RGB8 : info->channels == 4 ? SPNG_FMT_RGBA8 : 0;
 }
 
-/* The library does without the checksum of the last chunk. That is always the same, and mostly at the
- * end. */
+/* The library accepts a last chunk without its checksum. That chunk is always the same, and usually at
+ * the end of the file. */
 static bool ends(struct mr_bytes in)
 {
     static const unsigned char last[8] = {'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};
@@ -132,7 +132,7 @@ static int run(spng_ctx *ctx, struct mr_bytes in, void *pixels, size_t bytes, in
                             bytes);
     }
     rc = rc == 0 ? spng_decode_image(ctx, pixels, bytes, format, flags) : rc;
-    /* All pixels may be there, and the end not: a file that was cut off. */
+    /* A file that was cut off may have all pixels, but not its end. */
     rc = rc == 0 ? spng_decode_chunks(ctx) : rc;
     if (rc == 0 && !ends(in)) {
         return mr_error_set(err, MR_EINVAL, "PNG: the data ends early");

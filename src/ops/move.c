@@ -58,8 +58,8 @@ static struct copy fewest_axes(int rank, const int64_t *dims, const int64_t *str
     return c;
 }
 
-/* @n pixels of three bytes, of which @in is the last of the source's: five at once, which are 15 of
- * 16 bytes. The one too many is read in front of the five, and written behind them. */
+/* Reverses @n pixels of three bytes; @in is the last one of the source. A vector of 16 bytes holds
+ * five: its spare byte is read in front of them, and written behind them. */
 MR_HOT static void reverse_pixels(unsigned char *out, const unsigned char *in, uint64_t n)
 {
     typedef unsigned char vector __attribute__((vector_size(16)));

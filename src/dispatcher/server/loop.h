@@ -22,8 +22,8 @@ int mr_loop_health(mr_loop *l, mr_error *err);
 /* Hand over and leave the election; calls are refused from now on. Waits at most @timeout_ms. Any
  * thread. */
 void mr_loop_leave(mr_loop *l, int64_t timeout_ms);
-/* End the threads: a loop that could not leave in time goes on until here, with the store. After the
- * RPC server was stopped, before the store is closed. */
+/* End the threads. A loop that could not leave in time uses the store until here. Call it after the
+ * RPC server was stopped and before the store is closed. */
 void mr_loop_stop(mr_loop *l);
 /* What is still in the mailbox is dropped. After the store was closed. NULL is fine. */
 void mr_loop_free(mr_loop *l);

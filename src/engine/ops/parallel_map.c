@@ -41,8 +41,8 @@ struct slot {
 
 #define MAGIC UINT32_C(0x6d72706d)
 
-/* Rows that the consumer wants together go into one call up to this. To put them together
- * afterwards costs the more beside the work, the quicker that is. */
+/* Rows that the consumer wants together go into one call if it takes no longer than this. Otherwise
+ * they are joined afterwards, which costs more, beside the work, the quicker the work is. */
 #define TOGETHER_NS (UINT64_C(100) * MR_NS_PER_MS)
 #define TOGETHER_BYTES ((size_t)32 << 20)
 

@@ -120,7 +120,7 @@ struct mr_program {
     struct mr_row_sizes *sizes; /* of the last block; all else is constant */
 };
 
-/* Bytes of a row. What is between steps, and what is kept and of unknown size. */
+/* Bytes of a row: of results that only later steps read, and of kept results of unknown size. */
 struct mr_row_sizes {
     _Atomic uint64_t inner;
     _Atomic uint64_t loose;
@@ -178,7 +178,7 @@ void mr_plan_release_results(const struct mr_program *p, struct mr_owned_column 
 bool mr_strips_run(const struct mr_program *p, const mr_block *in, const mr_block *captures,
                    uint32_t rows, const struct mr_kernel_random *random,
                    struct mr_owned_column *columns);
-/* So large were the rows of a run that went well. */
+/* Remembers how large the rows of a successful run were. */
 void mr_strips_note(const struct mr_program *p, uint32_t rows, uint64_t inner,
                     const struct mr_owned_column *columns);
 /* Bytes of @rows rows of @c. */
