@@ -6,8 +6,8 @@
  * What the calling thread gave back itself, and last, comes first: its core has it in its cache.
  * What another thread gave back, and has just read, is expensive to write (a line comes from
  * another core's cache several times slower than from memory): such a piece rests until
- * MR_SPARE_REST_BYTES, its own included, have been given back since. The one that has rested longest
- * comes first.
+ * MR_SPARE_REST_BYTES, its own included, have been given back since. The one that has rested
+ * longest comes first.
  *
  * Up to MR_SPARE_BYTES_MAX stay in this process, the longest unused of which make room for others.
  * With MILLRACE_MALLOC=keep in the environment, and under sanitizers, nothing stays.

@@ -233,8 +233,8 @@ static void cmyk_to_rgb(const unsigned char *line, JDIMENSION n, bool inverted, 
 
 struct lines {
     struct window w;
-    /* A line that does not go straight to its place. It is not aligned, on purpose: the library writes
-     * aligned lines past the cache, and this one is read at once. */
+    /* A line that does not go straight to its place. It is not aligned, on purpose: the library
+     * writes aligned lines past the cache, and this one is read at once. */
     unsigned char *scratch;
     unsigned char *at;
     size_t bytes; /* of a line of the result */

@@ -108,8 +108,8 @@ static int direct_format(const struct mr_image_info *info, const struct spng_ihd
     return info->channels == 3 ? SPNG_FMT_RGB8 : info->channels == 4 ? SPNG_FMT_RGBA8 : 0;
 }
 
-/* The library accepts a last chunk without its checksum. That chunk is always the same, and usually at
- * the end of the file. */
+/* The library accepts a last chunk without its checksum. That chunk is always the same, and usually
+ * at the end of the file. */
 static bool ends(struct mr_bytes in)
 {
     static const unsigned char last[8] = {'I', 'E', 'N', 'D', 0xae, 0x42, 0x60, 0x82};

@@ -166,9 +166,9 @@ enum mr_steps {
     MR_STEPS_UNIFORM,
     MR_STEPS_OF_ROWS, /* the others */
 };
-/* Runs these on @rows rows; *@inner grows by the bytes of results of each row that were let go. What
- * is left is let go by mr_plan_release_results(), on failure too: of a part of the steps, all that is
- * the same for all rows. */
+/* Runs these on @rows rows; *@inner grows by the bytes of results of each row that were let go.
+ * What is left is let go by mr_plan_release_results(), on failure too: of a part of the steps, all
+ * that is the same for all rows. */
 int mr_plan_run_steps(const struct mr_program *p, enum mr_steps which, uint32_t rows,
                       struct mr_owned_column *columns, const struct mr_kernel_random *random,
                       uint64_t *inner, uint32_t *bad_row, mr_error *err);

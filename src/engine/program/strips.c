@@ -2,8 +2,8 @@
  * A run strip by strip: as many rows at a time as what lies between the steps fits into the cache
  * of a core. A batch of images otherwise goes to memory and back between any two steps.
  *
- * How much a row needs depends on the data: the run before has measured it (mr_strips_note()). When a
- * strip fails, all rows run again at once: only that run shows which row and step fail first.
+ * How much a row needs depends on the data: the run before has measured it (mr_strips_note()). When
+ * a strip fails, all rows run again at once: only that run shows which row and step fail first.
  */
 #include "engine/program/plan.h"
 #include "ops/attr.h"
