@@ -84,8 +84,17 @@ class Consumers(list):
             consumer.start()
 
     def read(self, n):
+        """Wait until each has returned that many more; what one of them failed with is raised at once."""
+        goals = [len(c.seen) + n for c in self]
+        wait_until(
+            lambda: any(c.error for c in self)
+            or all(len(c.seen) >= goal or not c.is_alive() for c, goal in zip(self, goals)),
+            lambda: f"all have {goals}: {[len(c.seen) for c in self]}",
+        )
         for consumer in self:
-            consumer.read(n)
+            if consumer.error:
+                raise consumer.error
+        assert all(len(c.seen) >= goal for c, goal in zip(self, goals))
 
     def stop(self):
         """All at the same round: the furthest one's and a few more."""

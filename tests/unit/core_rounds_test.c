@@ -4,6 +4,7 @@
 #include "core_support.h"
 
 #include "base/base.h"
+#include "dispatcher/model/rounds.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,6 +51,21 @@ static int open_as(struct fixture *f, const char *client, uint32_t index, int64_
 static int open2(struct fixture *f, const char *client, uint32_t index)
 {
     return open_as(f, client, index, -1, "", 2);
+}
+
+/* A job of three consumers, e0 to e2. */
+static void open_three(struct fixture *f)
+{
+    assert_int_equal(open_named(f, "three", "e0", 0, -1, "", 3), MR_OK);
+    snprintf(f->it, sizeof f->it, "%s", opened(&f->t)->iteration_id);
+    assert_int_equal(open_named(f, "three", "e1", 1, -1, "", 3), MR_OK);
+    assert_int_equal(open_named(f, "three", "e2", 2, -1, "", 3), MR_OK);
+}
+
+/* ... whose second one has restarted. */
+static int open_another_of_three(struct fixture *f)
+{
+    return open_named(f, "three", "g1", 1, -1, "", 3);
 }
 
 /* Its heartbeat: where it is, and what it says of the task that is closing (NULL: none is). */
@@ -288,16 +304,51 @@ static void who_restarts_begins_where_the_furthest_is(void **state)
     } others[] = {{"e0", 5}, {"e2", 6}};
     struct fixture *f = *state;
 
-    assert_int_equal(open_named(f, "three", "e0", 0, -1, "", 3), MR_OK);
-    snprintf(f->it, sizeof f->it, "%s", opened(&f->t)->iteration_id);
-    assert_int_equal(open_named(f, "three", "e1", 1, -1, "", 3), MR_OK);
-    assert_int_equal(open_named(f, "three", "e2", 2, -1, "", 3), MR_OK);
-    assert_int_equal(open_named(f, "three", "g1", 1, -1, "", 3), MR_EUNAVAIL);
+    open_three(f);
+    assert_int_equal(open_another_of_three(f), MR_EUNAVAIL);
     for (size_t i = 0; i < 2; i++) {
         report(f, others[i].client, 1, others[i].position, NULL, 0);
     }
-    assert_int_equal(open_named(f, "three", "g1", 1, -1, "", 3), MR_OK);
+    assert_int_equal(open_another_of_three(f), MR_OK);
     assert_int_equal(opened(&f->t)->from_round, 6);
+}
+
+/* Somebody who left lets the others go on with what was complete, each at its own pace: where they
+ * come to rest is where the new one belongs. */
+static void who_restarts_waits_until_the_others_have_come_together(void **state)
+{
+    struct fixture *f = *state;
+
+    open_three(f);
+    assert_int_equal(open_another_of_three(f), MR_EUNAVAIL);
+    report(f, "e0", 1, 5, NULL, 0);
+    report(f, "e2", 1, 14, NULL, 0);
+    assert_int_equal(open_another_of_three(f), MR_EUNAVAIL);
+    assert_non_null(strstr(the_reply(&f->t)->error.message, "0: 5, 1: not known, 2: 14"));
+    table_wait(&f->t, MR_STILL_MS - 10);
+    report(f, "e0", 1, 9, NULL, 0);
+    table_wait(&f->t, MR_STILL_MS - 10);
+    assert_int_equal(open_another_of_three(f), MR_EUNAVAIL);
+    report(f, "e2", 1, 14, NULL, 0);
+    report(f, "e0", 1, 14, NULL, 0);
+    assert_int_equal(open_another_of_three(f), MR_OK);
+    assert_int_equal(opened(&f->t)->from_round, 14);
+}
+
+/* Those that stand apart are of no one round. */
+static void who_restarts_is_told_that_the_others_stand_apart(void **state)
+{
+    struct fixture *f = *state;
+
+    open_three(f);
+    report(f, "e0", 1, 5, NULL, 0);
+    report(f, "e2", 1, 14, NULL, 0);
+    table_wait(&f->t, MR_STILL_MS);
+    assert_int_equal(open_another_of_three(f), MR_EUNAVAIL);
+    report(f, "e0", 1, 5, NULL, 0);
+    report(f, "e2", 1, 14, NULL, 0);
+    assert_int_equal(open_another_of_three(f), MR_EPRECOND);
+    assert_non_null(strstr(the_reply(&f->t)->error.message, "more than a round apart (0: 5, "));
 }
 
 /* A session number says of which of two processes a report is, and of which moment of one. */
@@ -322,7 +373,7 @@ static void who_does_not_answer_is_not_believed(void **state)
     report(f, "c0", 1, 5, NULL, 0);
     report(f, "c1", 1, 5, NULL, 0);
     assert_int_equal(open2(f, "d1", 1), MR_EUNAVAIL);
-    table_wait(&f->t, 2000);
+    table_wait(&f->t, MR_ASK_MS);
     assert_int_equal(open2(f, "d1", 1), MR_EPRECOND);
     assert_non_null(
         strstr(the_reply(&f->t)->error.message, "(0: 5 when last heard, 1: 5 when last heard)"));
@@ -594,6 +645,8 @@ int main(void)
         CASE(all_may_restart_in_turn),
         CASE(answers_are_good_until_a_place_is_taken),
         CASE(who_restarts_begins_where_the_furthest_is),
+        CASE(who_restarts_waits_until_the_others_have_come_together),
+        CASE(who_restarts_is_told_that_the_others_stand_apart),
         CASE(reports_of_another_session_count_for_nothing),
         CASE(who_does_not_answer_is_not_believed),
         CASE(a_lost_workers_rounds_are_decided_once),

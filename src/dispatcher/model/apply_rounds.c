@@ -257,6 +257,9 @@ void mr_apply_seat_reported(mr_core *core, const struct mr_seat_reported *u)
     seat->progress += seat->known && u->report->returned > seat->returned
                           ? u->report->returned - seat->returned
                           : 0;
+    if (!seat->known || u->report->position > seat->position) {
+        seat->advanced = core->now;
+    }
     seat->known = true;
     seat->heard = core->now;
     seat->from = u->report->from_round;

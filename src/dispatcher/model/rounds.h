@@ -20,6 +20,9 @@
 #define MR_ASK_MS 2000
 /* An answer is good for so long, unless somebody takes a place meanwhile. */
 #define MR_ASK_FRESH_MS 5000
+/* Consumers that are further apart than a round, and none of which was heard to read on within it,
+ * are not on their way to the same round. */
+#define MR_STILL_MS 5000
 /* Places that are taken from consumers who are gone, in one step. */
 #define MR_VACATE_MAX 16
 /* What settling an iteration changes for its rounds. */
@@ -43,6 +46,7 @@ struct mr_seat {
     MR_RO uint64_t returned;
     MR_RO uint64_t answered; /* the last question it has answered */
     MR_RO int64_t heard;
+    MR_RO int64_t advanced; /* when it was last heard to be further than before */
     struct mr_held_turns *MR_RO held;
     MR_RO size_t nheld;
     MR_RO uint64_t

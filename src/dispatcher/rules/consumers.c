@@ -54,6 +54,7 @@ struct others {
     uint32_t anchors;
     uint64_t least;
     uint64_t most;
+    int64_t advanced; /* when the last of them was heard to read on */
 };
 
 static struct others look_at_others(const mr_core *core, const struct mr_iteration *it,
@@ -75,6 +76,7 @@ static struct others look_at_others(const mr_core *core, const struct mr_iterati
         others.anchors += is_anchor(seat) ? 1 : 0;
         others.least = MR_MIN(seat->position, others.least);
         others.most = MR_MAX(seat->position, others.most);
+        others.advanced = MR_MAX(seat->advanced, others.advanced);
     }
     return others;
 }
@@ -131,7 +133,14 @@ static void ask_others(mr_core *core, struct mr_iteration *it)
     }
 }
 
-/* Where the others are, at one moment. */
+static int try_later(mr_error *err)
+{
+    err->traits |= MR_RETRYABLE;
+    return MR_EUNAVAIL;
+}
+
+/* Where the others are, at one moment. They go on for a while when somebody has left, with what was
+ * complete, each at its own pace. */
 static int place(mr_core *core, struct mr_iteration *it, const struct mr_seat *mine, uint64_t *from,
                  mr_error *err)
 {
@@ -144,14 +153,19 @@ static int place(mr_core *core, struct mr_iteration *it, const struct mr_seat *m
     if (others.silent > 0 && core->now < mr_time_add(it->rounds->asked, MR_ASK_MS)) {
         mr_error_set(err, MR_EUNAVAIL, "consumer %u: the others are being asked where they are",
                      index);
-        err->traits |= MR_RETRYABLE;
-        return MR_EUNAVAIL;
+        return try_later(err);
     }
     if (others.anchors == 0) {
         return refuse_all_new(core, it, index, others.there > 0, err);
     }
     if (others.most - others.least > 1) {
         list_positions(core, it, positions, sizeof positions);
+        if (core->now < mr_time_add(others.advanced, MR_STILL_MS)) {
+            mr_error_set(err, MR_EUNAVAIL,
+                         "consumer %u: the others still read on, more than a round apart (%s)",
+                         index, positions);
+            return try_later(err);
+        }
         return mr_error_set(
             err, MR_EPRECOND,
             "consumer %u cannot take its place again: the others are more than a round apart (%s); "
