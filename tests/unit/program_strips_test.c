@@ -140,6 +140,34 @@ static void strips_have_the_results_of_all_at_once(void **state)
     mr_program_free(experienced);
 }
 
+/* A result of several MiB, which goes past the caches strip by strip: sums and products of @x. */
+static void large_results_are_the_same(void **state)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    struct mr_attr wide = shape_of((int64_t[]){WIDE + 3});
+    struct mr_attr axis = {.name = "axis", .kind = MR_ATTR_INT, .i = 0};
+    uint32_t x = 0;
+    uint32_t broad = add(b, "broadcast_to", &wide, 1, &x);
+    uint32_t sums = add(b, "cumsum", &axis, 1, &broad);
+    uint32_t results[] = {sums, OP(b, "reduce_sum", OP(b, "mul", sums, sums))};
+    mr_program *p = compile(b, results, 2);
+    struct outcome whole = run(p, ROWS, UINT64_MAX);
+    struct outcome strips = run(p, ROWS, UINT64_MAX);
+
+    assert_int_equal(whole.rc, MR_OK);
+    assert_int_equal(strips.rc, MR_OK);
+    expect_same(whole.out, strips.out);
+    const int64_t *values = mr_block_column(strips.out, 0)->data;
+
+    for (int64_t i = 0; i < (int64_t)ROWS * (WIDE + 3); i++) {
+        assert_true(values[i] == i / (WIDE + 3) * (i % (WIDE + 3) + 1));
+    }
+    mr_block_unref(whole.out);
+    mr_block_unref(strips.out);
+    mr_program_free(p);
+}
+
 /* Rows with numbers of their own draw by these. */
 static void rows_draw_by_their_numbers(void **state)
 {
@@ -399,6 +427,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strips_have_the_results_of_all_at_once),
+        cmocka_unit_test(large_results_are_the_same),
         cmocka_unit_test(rows_draw_by_their_numbers),
         cmocka_unit_test(views_of_inputs),
         cmocka_unit_test(large_results_without_a_place_are_made_at_once),

@@ -1,5 +1,6 @@
 /* Compiled functions: the same results as operators one by one, whatever was folded, fused or
  * dropped on the way; a row that fails leaves the rows before it. */
+#include "base/stream.h"
 #include "engine/program/plan.h"
 #include "program_support.h"
 
@@ -128,6 +129,56 @@ static void a_bad_row_leaves_the_rows_before_it(void **state)
     out = run_ok(p, rest);
     mr_block_unref(out);
     mr_block_unref(rest);
+    mr_block_unref(block);
+    mr_program_free(p);
+}
+
+/* Large results go past the caches a tile at a time: one that others are computed from, too, and
+ * one of another width. */
+static void large_results(void **state)
+{
+    const uint32_t rows = MR_STREAM_COPY_BYTES / sizeof(int64_t) + 77;
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t twice = OP(b, "add", 0, 0);
+    uint32_t more = OP(b, "add", twice, constant(b, 5));
+    uint32_t small = cast(b, OP(b, "floor_mod", more, constant(b, 100)), MR_INT8);
+    mr_program *p = compile(b, (uint32_t[]){twice, more, small}, 3);
+    mr_block *block = ints(rows, NULL);
+    mr_block *out = run_ok(p, block);
+    const int8_t *rests = mr_block_column(out, 2)->data;
+
+    for (uint32_t r = 0; r < rows; r++) {
+        assert_true(int_at(out, 0, r) == 2 * (int64_t)r);
+        assert_true(int_at(out, 1, r) == 2 * (int64_t)r + 5);
+        assert_true(rests[r] == (2 * (int64_t)r + 5) % 100);
+    }
+    mr_block_unref(out);
+    mr_block_unref(block);
+    mr_program_free(p);
+}
+
+static void a_bad_row_among_large_results(void **state)
+{
+    const uint32_t rows = MR_STREAM_COPY_BYTES / sizeof(int64_t) + 77;
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t twice = OP(b, "add", 0, 0);
+    uint32_t quotient = OP(b, "floor_div", twice, OP(b, "sub", 0, constant(b, rows - 100)));
+    mr_program *p = compile(b, (uint32_t[]){twice, quotient}, 2);
+    mr_block *block = ints(rows, NULL);
+    mr_block *out = NULL;
+    uint32_t bad_row = 0;
+    mr_error err;
+
+    assert_int_equal(mr_program_run(p, block, NULL, NULL, &out, &bad_row, &err), MR_EINVAL);
+    assert_int_equal(bad_row, rows - 100);
+    assert_int_equal(mr_block_rows(out), bad_row);
+    for (uint32_t r = 0; r < bad_row; r++) {
+        assert_true(int_at(out, 0, r) == 2 * (int64_t)r);
+    }
+    assert_true(int_at(out, 1, bad_row - 1) == -2 * ((int64_t)bad_row - 1));
+    mr_block_unref(out);
     mr_block_unref(block);
     mr_program_free(p);
 }
@@ -719,6 +770,8 @@ int main(void)
         cmocka_unit_test(constants_are_folded_and_dead_nodes_dropped),
         cmocka_unit_test(a_constant_that_fails),
         cmocka_unit_test(a_bad_row_leaves_the_rows_before_it),
+        cmocka_unit_test(large_results),
+        cmocka_unit_test(a_bad_row_among_large_results),
         cmocka_unit_test(values_of_different_shapes),
         cmocka_unit_test(rows_of_different_shapes),
         cmocka_unit_test(captured_values),

@@ -1,11 +1,13 @@
-/* A fused step: all its loops on one tile, then on the next. Nothing is allocated but the
- * results. */
+/* A fused step: all its loops on one tile, then on the next. Nothing is allocated but the results.
+ * Large ones are written a tile at a time, past the caches. */
+#include "base/stream.h"
 #include "engine/program/plan.h"
 #include "ops/attr.h"
 #include "ops/tensor.h"
 
 struct running {
     const struct mr_fused *fused;
+    bool streams; /* tiles of outputs are made in `scratch` */
     unsigned char *outputs[MR_FUSED_OPS_MAX];
     const unsigned char *externals[MR_FUSED_EXTERNALS_MAX];
     _Alignas(64) unsigned char scratch[MR_FUSED_SCRATCH_BYTES];
@@ -49,7 +51,9 @@ static const void *address(const struct running *r, const struct mr_operand *o, 
 {
     switch ((enum mr_operand_kind)o->kind) {
     case MR_OPERAND_REGISTER: return r->scratch + o->index;
-    case MR_OPERAND_OUTPUT: return r->outputs[o->index] + at * o->width;
+    case MR_OPERAND_OUTPUT:
+        return r->streams ? r->scratch + r->fused->stages[o->index].index
+                          : r->outputs[o->index] + at * o->width;
     case MR_OPERAND_EXTERNAL:
     default: return r->externals[o->index] + (o->step != 0 ? at * o->width : 0);
     }
@@ -77,6 +81,16 @@ static size_t run_tile(struct running *r, uint64_t at, size_t n, const struct mr
     return n;
 }
 
+static void stream_tile(struct running *r, uint64_t at, size_t n)
+{
+    for (uint32_t i = 0; i < r->fused->noutputs; i++) {
+        const struct mr_operand *stage = &r->fused->stages[i];
+
+        mr_stream_copy(r->outputs[i] + at * stage->width, r->scratch + stage->index,
+                       n * stage->width);
+    }
+}
+
 static int run_all(const struct mr_program *p, struct running *r, uint64_t total, uint64_t per_row,
                    uint32_t *bad_row, mr_error *err)
 {
@@ -91,7 +105,11 @@ static int run_all(const struct mr_program *p, struct running *r, uint64_t total
             mr_plan_name_op(p, &p->ops[failed->op], err);
             return MR_EINVAL; /* loops fail for nothing else */
         }
+        if (r->streams) {
+            stream_tile(r, at, n);
+        }
     }
+    mr_stream_end();
     return MR_OK;
 }
 
@@ -102,6 +120,7 @@ bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint
     struct running r; /* scratch memory is left as it is: it is written before it is read */
     const struct mr_column *shape;
     uint64_t per_row = 0;
+    uint64_t bytes = 0;
     uint32_t made = 0;
 
     if (!fits(p, fused, columns, &shape)) {
@@ -121,7 +140,9 @@ bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint
             goto out;
         }
         r.outputs[made] = outputs[made].values;
+        bytes += rows * per_row * fused->stages[made].width;
     }
+    r.streams = bytes >= MR_STREAM_COPY_BYTES;
     *rc = run_all(p, &r, rows * per_row, per_row, bad_row, err);
 
 out:

@@ -90,7 +90,9 @@ struct mr_fused {
     uint32_t nexternals;
     uint32_t tile; /* values */
     struct mr_fused_op ops[MR_FUSED_OPS_MAX];
-    uint32_t outputs[MR_FUSED_OPS_MAX];         /* slots */
+    uint32_t outputs[MR_FUSED_OPS_MAX]; /* slots */
+    struct mr_operand
+        stages[MR_FUSED_OPS_MAX]; /* REGISTER: a tile of each output, to be streamed */
     uint32_t externals[MR_FUSED_EXTERNALS_MAX]; /* slots */
 };
 

@@ -145,21 +145,31 @@ static void place_registers(struct mr_fused *f, const struct registers *r)
 {
     uint32_t offsets[MR_FUSED_OPS_MAX];
     uint32_t scratch = 0; /* bytes a value */
-    uint32_t traffic = 0;
+    uint32_t traffic = 0; /* ... that are read from elsewhere */
 
     for (uint32_t i = 0; i < r->n; i++) {
         offsets[i] = scratch;
         scratch += r->width[i];
     }
-    for (uint32_t i = 0; i < f->nops; i++) {
-        traffic += f->ops[i].out.kind == MR_OPERAND_OUTPUT ? f->ops[i].out.width : 0;
+    for (uint32_t i = 0; i < f->noutputs; i++) {
+        f->stages[i].index = scratch;
+        scratch += f->stages[i].width;
     }
-    traffic += scratch + 8 * f->nexternals;
-    f->tile = round_down_to_power(MR_FUSED_SCRATCH_BYTES / 2 / traffic);
+    for (uint32_t i = 0; i < f->nops; i++) {
+        for (uint32_t k = 0; k < f->ops[i].nin; k++) {
+            const struct mr_operand *in = &f->ops[i].in[k];
+
+            traffic += in->kind == MR_OPERAND_EXTERNAL && in->step != 0 ? in->width : 0;
+        }
+    }
+    f->tile = round_down_to_power(MR_FUSED_SCRATCH_BYTES / 2 / (scratch + traffic));
     f->tile = MR_MAX(MR_FUSED_TILE_MIN, f->tile);
     f->tile = MR_MIN(MR_FUSED_TILE_MAX, f->tile);
     while (f->tile * scratch > MR_FUSED_SCRATCH_BYTES) {
         f->tile /= 2; /* 32 registers of 8 bytes: 128 */
+    }
+    for (uint32_t i = 0; i < f->noutputs; i++) {
+        f->stages[i].index *= f->tile;
     }
     for (uint32_t i = 0; i < f->nops; i++) {
         for (uint32_t k = 0; k < f->ops[i].nin; k++) {
@@ -199,6 +209,7 @@ static void fill_fused(struct mr_fused *f, const struct mr_program *p, const str
         if (slots[op->out[0]].uses > uses_inside(p, g, op->out[0], 0)) { /* others need it */
             fop->out.kind = MR_OPERAND_OUTPUT;
             fop->out.index = f->noutputs;
+            f->stages[f->noutputs] = (struct mr_operand){MR_OPERAND_REGISTER, width, 1, 0};
             f->outputs[f->noutputs++] = op->out[0];
         } else {
             fop->out.index = take_register(&registers, p, g, i, width);

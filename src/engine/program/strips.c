@@ -5,6 +5,7 @@
  * How much a row needs depends on the data: the run before has measured it (mr_strips_note()). When
  * a strip fails, all rows run again at once: only that run shows which row and step fail first.
  */
+#include "base/stream.h"
 #include "engine/program/plan.h"
 #include "ops/attr.h"
 #include "ops/tensor.h"
@@ -117,8 +118,12 @@ static int keep(struct strips *s, uint32_t first, uint32_t n)
             return MR_EINVAL; /* not what the spec says: the run of all rows has the words */
         }
         uint64_t from = made->c.kind == MR_COLUMN_VAR ? made->c.starts[0] * place->width : 0;
-        mr_copy_bytes(place->values + first * place->per_row * place->width,
-                      (const unsigned char *)made->c.data + from, bytes);
+        unsigned char *to = place->values + first * place->per_row * place->width;
+        if (s->rows * place->per_row * place->width >= MR_STREAM_COPY_BYTES) {
+            mr_stream_copy(to, (const unsigned char *)made->c.data + from, bytes);
+        } else {
+            mr_copy_bytes(to, (const unsigned char *)made->c.data + from, bytes);
+        }
     }
     return s->nloose == 0
                ? MR_OK
@@ -168,6 +173,7 @@ static int conclude(struct strips *s)
     if (s->nloose > 0) {
         MR_TRY(mr_block_concat((const mr_block *const *)s->loose, s->n, &joined, NULL));
     }
+    mr_stream_end();
     for (uint32_t i = 0; i < s->p->nkept; i++) {
         struct mr_owned_column *column = &s->all[s->p->kept[i]];
 
