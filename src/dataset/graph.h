@@ -55,6 +55,8 @@ struct mr_dataset {
     atomic_uint_least64_t reads;
     /* What iterators over this object leave to those after them (cache); freed by op->release(). */
     _Atomic(void *) kept;
+    /* Whether a thread that pulls its input ahead has paid (engine/trial.h); 0: nobody knows. */
+    atomic_uint_least32_t trial_outcome;
 };
 
 enum mr_fn_value_kind {

@@ -1,6 +1,7 @@
 #include "engine/ahead.h"
 
 #include "base/clock.h"
+#include "dataset/graph.h"
 #include "engine/state.h"
 
 #define AUTOMATIC_MIN 2u
@@ -43,7 +44,7 @@ static bool queue_is_sound_locked(const struct mr_ahead *a)
 /* How many elements there is room for, of so many at most. */
 static uint32_t rows_left_locked(const struct mr_ahead *a)
 {
-    bool quick = a->bytes < MR_BLOCK_BYTES_HINT && a->ns < QUICK_NS && a->blocks < SMALL_BLOCKS_MAX;
+    bool quick = a->bytes < DISTANCE_BYTES && a->ns < QUICK_NS && a->blocks < SMALL_BLOCKS_MAX;
 
     if (a->rows_max == 0 || quick) {
         return a->demand;
@@ -71,12 +72,25 @@ static bool is_full_locked(const struct mr_ahead *a)
                            : a->blocks >= a->blocks_max && !may_go_further_locked(a);
 }
 
+/* A full queue of what is quickly made gets half empty first. */
+static bool may_pull_locked(struct mr_ahead *a)
+{
+    if (a->ended || a->pulling || (a->full && a->blocks > a->low)) {
+        return false;
+    }
+    a->full = is_full_locked(a);
+    if (a->full) {
+        a->low = a->slow == 0 ? a->blocks / 2 : a->blocks - 1;
+    }
+    return !a->full;
+}
+
 static void *take_work(void *ctx)
 {
     struct mr_ahead *a = ctx;
 
     MR_CHECK_MAGIC(a->input, MR_OP_MAGIC);
-    if (a->ended || a->pulling || is_full_locked(a)) {
+    if (!may_pull_locked(a)) {
         return NULL;
     }
     a->pulling = true;
@@ -152,15 +166,28 @@ static void pull_block(void *ctx, void *work)
     mr_driver_changed_locked(&a->driver);
 }
 
-void mr_ahead_init(struct mr_ahead *a, struct mr_env *env, struct mr_op_iter *input,
-                   uint64_t rows_max)
+/* Datasets are shared and do not change; what is learned of one is no part of it. */
+static atomic_uint_least32_t *outcome_of(const mr_dataset *ds)
+{
+    return &((mr_dataset *)(uintptr_t)ds)->trial_outcome;
+}
+
+bool mr_ahead_is_known(const mr_dataset *ds)
+{
+    return atomic_load_explicit(outcome_of(ds), memory_order_relaxed) != 0;
+}
+
+void mr_ahead_init(struct mr_ahead *a, struct mr_env *env, const mr_dataset *ds,
+                   struct mr_op_iter *input, uint64_t rows_max)
 {
     *a = (struct mr_ahead){.input = input,
+                           .outcome = outcome_of(ds),
                            .threads = mr_env_take_threads(env, 1),
                            .rows_max = rows_max,
                            .blocks_max = AUTOMATIC_MIN,
                            .demand = 1};
     a->last = &a->first;
+    mr_trial_resume(&a->trial, atomic_load_explicit(a->outcome, memory_order_relaxed));
     mr_driver_init(&a->driver, env, take_work, pull_block, a);
 }
 
@@ -261,7 +288,9 @@ static int pull_once(struct mr_ahead *a, const struct mr_pull *pull, mr_block **
     a->quick = a->slow < SLOW_CALLS;
     int rc = give_locked(a, pull->rows, ret, err);
     MR_ASSERT_SLOW(queue_is_sound_locked(a));
-    mr_driver_changed_locked(&a->driver);
+    if (may_pull_locked(a)) {
+        mr_driver_changed_locked(&a->driver);
+    }
     return rc;
 }
 
@@ -272,6 +301,9 @@ int mr_ahead_pull(struct mr_ahead *a, const struct mr_pull *pull, mr_block **ret
 
     if (rc == MR_OK && a->threads > 0 && a->quick && !a->unusual) {
         (void)mr_trial_note(&a->trial, mr_now_ns(), mr_block_rows(*ret));
+        if (a->trial.phase == MR_TRIAL_RESTING && a->trial.calls == 0) { /* it has chosen */
+            atomic_store_explicit(a->outcome, mr_trial_outcome(&a->trial), memory_order_relaxed);
+        }
     }
     return rc;
 }

@@ -7,7 +7,8 @@
  *
  * If blocks are so quickly made that handing them over may cost more than it brings, the thread
  * rests from time to time and the consumer pulls for itself; what has proved to be quicker goes on
- * (engine/trial.h).
+ * (engine/trial.h). Nor does the thread begin again for each block that leaves a full queue: waking
+ * it would cost as much as the block.
  *
  * Threads: the consumer's; the thread that pulls is its own.
  */
@@ -19,7 +20,8 @@
 struct mr_ahead_entry;
 
 struct mr_ahead {
-    struct mr_op_iter *input; /* its own from mr_ahead_init() on */
+    struct mr_op_iter *input;       /* its own from mr_ahead_init() on */
+    atomic_uint_least32_t *outcome; /* of the dataset's last trial */
     struct mr_driver driver;
     uint32_t threads;  /* 1; 0: none was left, and nothing is pulled ahead */
     uint64_t rows_max; /* 0: automatic */
@@ -40,12 +42,17 @@ struct mr_ahead {
     uint32_t demand;
     uint32_t slow; /* calls of the input, the last ones, that were not quick */
     bool pulling;
+    bool full; /* it was, and more than `low` blocks are left */
+    uint32_t low;
     bool ended;
 };
 
-/* Takes over @input. @a stays where it is until mr_ahead_close(). */
-void mr_ahead_init(struct mr_ahead *a, struct mr_env *env, struct mr_op_iter *input,
-                   uint64_t rows_max);
+/* @ds: of the stage, for the next iterator over it. Takes over @input. @a stays where it is until
+ * mr_ahead_close(). */
+void mr_ahead_init(struct mr_ahead *a, struct mr_env *env, const mr_dataset *ds,
+                   struct mr_op_iter *input, uint64_t rows_max);
+/* An iterator over @ds has found out before whether pulling ahead pays. */
+bool mr_ahead_is_known(const mr_dataset *ds);
 /* As mr_op_pull(), of the input. */
 int mr_ahead_pull(struct mr_ahead *a, const struct mr_pull *pull, mr_block **ret, mr_error *err);
 /* The state of the queue and of the input. */

@@ -4,7 +4,7 @@
  * uses them, which no constant tells. Zero-initialise it: work begins in the first way. Both ways
  * are measured in turn, the quicker one is used for a while, and then they are measured again. What
  * is measured first of all does not count: memory is new then, and files are cold.
- * Threads: none.
+ * The next epoch of the same dataset begins with what the last one has found out. Threads: none.
  */
 #pragma once
 
@@ -97,4 +97,26 @@ static inline bool mr_trial_note(struct mr_trial *t, int64_t now, uint64_t eleme
     t->second = t->was_second = second;
     mr_trial_next_phase(t, MR_TRIAL_RESTING);
     return changes;
+}
+
+/* What was chosen, for mr_trial_resume(); never 0. After a choice: the phase is MR_TRIAL_RESTING. */
+static inline uint32_t mr_trial_outcome(const struct mr_trial *t)
+{
+    uint32_t doubled = 0;
+
+    while (MR_TRIAL_REST_NS_MIN << doubled < t->rest_ns) {
+        doubled++;
+    }
+    return 1 + (uint32_t)t->second + 2 * doubled;
+}
+
+/* Begin with the choice of another trial, for as long as that one would have kept to it. @outcome:
+ * 0: there is none. */
+static inline void mr_trial_resume(struct mr_trial *t, uint32_t outcome)
+{
+    if (outcome != 0) {
+        t->phase = MR_TRIAL_RESTING;
+        t->second = t->was_second = (outcome - 1) % 2 != 0;
+        t->rest_ns = MR_MIN(MR_TRIAL_REST_NS_MIN << (outcome - 1) / 2, MR_TRIAL_REST_NS_MAX);
+    }
 }

@@ -2,6 +2,7 @@
  * whenever that changes. The clock is this test's: each thread has one, and each look
  * at it takes `step` ns. */
 #include "base/sync.h"
+#include "dataset/graph.h"
 #include "engine/ahead.h"
 #include "engine_support.h"
 
@@ -67,9 +68,14 @@ static int begin_with_room(void **state)
     return 0;
 }
 
+static mr_dataset *make_numbers(void)
+{
+    return make_one("prefetch", make_range(0, ELEMENTS, 1), "buffer_size", buffer_size);
+}
+
 static mr_engine_iter *open_numbers(void)
 {
-    mr_dataset *ds = make_one("prefetch", make_range(0, ELEMENTS, 1), "buffer_size", buffer_size);
+    mr_dataset *ds = make_numbers();
     mr_engine_iter *it = open_with(ds, &(struct read_options){0});
 
     mr_dataset_unref(ds);
@@ -93,6 +99,14 @@ static void expect_end(mr_engine_iter *it)
     mr_error err;
 
     assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, -1, &block, &err), MR_END);
+}
+
+static uint32_t in_place_outcome(void)
+{
+    const struct mr_trial t = {
+        .phase = MR_TRIAL_RESTING, .second = true, .rest_ns = MR_TRIAL_REST_NS_MAX};
+
+    return mr_trial_outcome(&t);
 }
 
 static bool is_in_place(void)
@@ -126,6 +140,50 @@ static void expect_copy_to_go_on(mr_engine_iter *it, int64_t given)
         expect_next(copy, i);
     }
     mr_engine_close(copy);
+}
+
+/* The thread's calls take long in the first iterator: it works in place, and so does the next one
+ * from its first element on, and is saved and restored there. */
+static void the_next_iterator_begins_as_the_last_one_worked(void **state)
+{
+    mr_dataset *ds = make_numbers();
+    mr_engine_iter *it = open_with(ds, &(struct read_options){0});
+    mr_engine_iter *copy;
+    void *saved = NULL;
+    size_t size = 0;
+
+    atomic_store(&ds->trial_outcome, in_place_outcome());
+    mr_engine_close(it);
+    it = open_with(ds, &(struct read_options){0});
+    assert_false(is_in_place());
+    expect_next(it, 0);
+    assert_true(is_in_place());
+    CHECK_OK(mr_engine_save(it, &saved, &size, e));
+    mr_engine_close(it);
+    copy = open_with(ds, &(struct read_options){0});
+    CHECK_OK(mr_engine_restore(copy, saved, size, e));
+    mr_free(saved);
+    for (int64_t i = 1; i < ELEMENTS; i++) {
+        expect_next(copy, i);
+    }
+    expect_end(copy);
+    mr_engine_close(copy);
+    mr_dataset_unref(ds);
+}
+
+/* What an iterator has found out is kept for the next one. */
+static void what_was_found_out_is_kept(void **state)
+{
+    mr_dataset *ds = make_numbers();
+    mr_engine_iter *it = open_with(ds, &(struct read_options){0});
+
+    assert_false(mr_ahead_is_known(ds));
+    for (int64_t i = 0; i < ELEMENTS; i++) {
+        expect_next(it, i);
+    }
+    mr_engine_close(it);
+    assert_true(mr_ahead_is_known(ds));
+    mr_dataset_unref(ds);
 }
 
 static void it_is_saved_either_way(void **state)
@@ -191,6 +249,28 @@ static uint32_t blocks_when_idle(struct mr_ahead *a)
     }
 }
 
+/* ... because the queue is full. */
+static uint32_t blocks_when_full(struct mr_ahead *a)
+{
+    for (;;) {
+        mr_mutex_lock(&a->driver.lock);
+        bool full = a->full;
+        uint32_t blocks = a->blocks;
+        mr_mutex_unlock(&a->driver.lock);
+        if (full) {
+            return blocks;
+        }
+        (void)sched_yield();
+    }
+}
+
+static void wait_for_blocks(struct mr_ahead *a, uint32_t at_least)
+{
+    while (blocks_when_idle(a) < at_least) {
+        (void)sched_yield();
+    }
+}
+
 struct opened {
     mr_dataset *ds;
     struct mr_env env;
@@ -206,7 +286,7 @@ static void open_small_blocks(struct opened *o, uint64_t rows_max)
     CHECK_OK(mr_env_init(&o->env, o->ds, &opts, e));
     struct mr_op_ctx ctx = {.env = &o->env, .path = MR_ROOT_PATH, .outermost = true};
     CHECK_OK(mr_op_open(&ctx, o->ds, &input, e));
-    mr_ahead_init(&o->ahead, &o->env, input, rows_max);
+    mr_ahead_init(&o->ahead, &o->env, o->ds, input, rows_max);
 }
 
 static void close_small_blocks(struct opened *o)
@@ -241,6 +321,40 @@ static void small_blocks_are_counted(void **state)
         }
         close_small_blocks(&o);
     }
+}
+
+/* The thread rests from a full queue on until that is half empty, if blocks are quickly made. */
+static void the_thread_is_not_woken_for_each_block(void **state)
+{
+    struct opened o;
+
+    open_small_blocks(&o, 0);
+    o.ahead.unusual = true; /* no trial */
+    pull_one(&o);
+    uint32_t full = blocks_when_full(&o.ahead);
+
+    assert_in_range(full, 8, BLOCKS_MAX);
+    for (uint32_t left = full - 1; left > full / 2; left--) {
+        pull_one(&o);
+        assert_int_equal(blocks_when_idle(&o.ahead), left);
+    }
+    pull_one(&o);
+    wait_for_blocks(&o.ahead, full / 2 + 2);
+    close_small_blocks(&o);
+}
+
+/* Of what takes long, as much is ready as there is room for. */
+static void what_takes_long_is_made_as_soon_as_there_is_room(void **state)
+{
+    struct opened o;
+
+    atomic_store(&step, SLOW_STEP);
+    open_small_blocks(&o, 20);
+    for (int i = 0; i < 50; i++) {
+        pull_one(&o);
+        wait_for_blocks(&o.ahead, 20);
+    }
+    close_small_blocks(&o);
 }
 
 /* Such as those that fill the buffer of a shuffle: neither way is tried. */
@@ -289,6 +403,30 @@ static void the_quicker_way_is_used(void **state)
     t = (struct mr_trial){0};
     assert_in_range(calls_in_second(&t, (int64_t[]){12000, 10000}, LONG), LONG * 0.99, LONG - 200);
     assert_true(t.second);
+}
+
+/* From the first call on, and for as long as the one before would have kept to it. */
+static void the_next_trial_begins_with_the_choice(void **state)
+{
+    struct mr_trial t = {0};
+    struct mr_trial next = {0};
+
+    (void)calls_in_second(&t, (int64_t[]){12000, 10000}, LONG);
+    assert_true(t.second && t.rest_ns > 4 * MR_TRIAL_REST_NS_MIN);
+    mr_trial_resume(&next, mr_trial_outcome(&t));
+    assert_int_equal(next.rest_ns, t.rest_ns);
+    assert_int_equal(calls_in_second(&next, (int64_t[]){12000, 10000}, 10000), 10000);
+    (void)calls_in_second(&next, (int64_t[]){10000, 30000}, LONG); /* and it changes */
+    assert_false(next.second);
+
+    t = (struct mr_trial){.phase = MR_TRIAL_RESTING, .rest_ns = MR_TRIAL_REST_NS_MAX};
+    next = (struct mr_trial){0};
+    mr_trial_resume(&next, mr_trial_outcome(&t));
+    assert_int_equal(next.rest_ns, MR_TRIAL_REST_NS_MAX);
+    assert_false(next.second);
+    next = (struct mr_trial){0};
+    mr_trial_resume(&next, 0);
+    assert_int_equal(next.phase, MR_TRIAL_SETTLING);
 }
 
 static void the_first_way_wins_a_draw(void **state)
@@ -343,13 +481,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(elements_are_the_same_whoever_pulls, begin),
         cmocka_unit_test_setup(it_is_saved_either_way, begin),
+        cmocka_unit_test_setup(the_next_iterator_begins_as_the_last_one_worked, begin),
+        cmocka_unit_test_setup(what_was_found_out_is_kept, begin),
         cmocka_unit_test_setup(what_takes_long_goes_back_to_a_thread, begin),
         cmocka_unit_test_setup(elements_are_the_same_whoever_pulls, begin_with_room),
         cmocka_unit_test_setup(it_is_saved_either_way, begin_with_room),
         cmocka_unit_test_setup(what_takes_long_goes_back_to_a_thread, begin_with_room),
         cmocka_unit_test_setup(small_blocks_are_counted, begin),
+        cmocka_unit_test_setup(the_thread_is_not_woken_for_each_block, begin),
+        cmocka_unit_test_setup(what_takes_long_is_made_as_soon_as_there_is_room, begin),
         cmocka_unit_test_setup(unusual_calls_are_not_measured, begin),
         cmocka_unit_test(the_quicker_way_is_used),
+        cmocka_unit_test(the_next_trial_begins_with_the_choice),
         cmocka_unit_test(the_first_way_wins_a_draw),
         cmocka_unit_test(what_changes_is_noticed),
         cmocka_unit_test(what_is_measured_first_does_not_count),

@@ -17,7 +17,7 @@ static int prefetch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     below.ahead = true;
     MR_TRY(mr_op_int(head, "buffer_size", -1, &size, err));
     MR_TRY(mr_op_open(&below, head->ds->inputs[0], &input, err));
-    mr_ahead_init(&it->ahead, head->env, input, size > 0 ? (uint64_t)size : 0);
+    mr_ahead_init(&it->ahead, head->env, head->ds, input, size > 0 ? (uint64_t)size : 0);
     return MR_OK;
 }
 

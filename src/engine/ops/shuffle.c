@@ -61,7 +61,7 @@ static int shuffle_infer(struct mr_infer *in, mr_error *err)
 /* From here on a thread of its own pulls the input. */
 static void overlap(struct shuffle_iter *it)
 {
-    mr_ahead_init(&it->ahead, it->head.env, it->head.input, 0 /* automatic */);
+    mr_ahead_init(&it->ahead, it->head.env, it->head.ds, it->head.input, 0 /* automatic */);
     it->head.input = NULL;
     it->overlaps = true;
 }
@@ -111,6 +111,9 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     /* A thread that reads ahead would run past a split, and takes no splits for others to lack. */
     it->may_overlap = ctx->ahead && ctx->outermost && !ctx->inside_split && !ctx->feeds_expansion &&
                       head->env->threads > 1;
+    if (it->may_overlap && mr_ahead_is_known(head->ds)) {
+        overlap(it);
+    }
     return MR_OK;
 }
 
