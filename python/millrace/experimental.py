@@ -28,6 +28,7 @@ from ._experimental.sources import (
     from_list as from_list,
     pad_to_cardinality as pad_to_cardinality,
 )
+from ._experimental.sql import SqlDataset as SqlDataset
 from ._ops.absent import absent as _absent
 from .dataset import AUTOTUNE as AUTOTUNE, INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from .dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY, Dataset, IntLike
@@ -733,7 +734,6 @@ make_saveable_from_iterator = _absent(
 _reducing = "use Dataset.group_by_window and batch, and reduce each batch in a map"
 group_by_reducer = _absent("group_by_reducer", _reducing)
 Reducer = _absent("Reducer", _reducing)
-SqlDataset = _absent("SqlDataset", "read the rows here, and use Dataset.from_tensor_slices")
 SHARD_HINT = -1  # as an argument of Dataset.shard it is refused: there is no such policy
 
 __getattr__ = _missing_name(__name__)
