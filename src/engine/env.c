@@ -187,6 +187,12 @@ int mr_env_use_pool(struct mr_env *env, mr_error *err)
     return rc;
 }
 
+bool mr_env_has_pool(struct mr_env *env)
+{
+    MR_LOCK(&env->lock);
+    return env->pooled;
+}
+
 /* ---- memory ---- */
 
 uint32_t mr_env_take_threads(struct mr_env *env, uint32_t wanted)

@@ -102,6 +102,8 @@ void mr_env_remove_canceller(struct mr_env *env, struct mr_canceller *c);
 /* Have the pool's threads running until the environment ends: stages come and go more often than
  * they. */
 int mr_env_use_pool(struct mr_env *env, mr_error *err);
+/* Whether they are: then they cost nothing more. */
+bool mr_env_has_pool(struct mr_env *env);
 
 /* Threads for a stage that is opened, for as long as it is open: @wanted, or fewer if many are
  * open. With 0 it does all its work when it is pulled. So what a function makes for each of

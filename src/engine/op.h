@@ -48,7 +48,10 @@ struct mr_state;
 #define MR_BLOCK_BYTES_HINT (64u << 10)
 
 struct mr_pull {
-    uint32_t rows;       /* at most; >= 1 */
+    uint32_t rows; /* at most; >= 1 */
+    /* So many rows are one for who asks (a batch), and `rows` ends behind whole ones; 0: any. Blocks
+     * behind which whole ones are left need no copying. */
+    uint32_t unit;
     size_t bytes;        /* when a block is large enough */
     int64_t deadline_ms; /* mr_now_ms() clock; MR_NO_DEADLINE: wait; 0: only what is ready */
     bool held;           /* sources must not ask for a new split: MR_TIMEOUT instead */

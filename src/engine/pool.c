@@ -150,8 +150,22 @@ void mr_pool_submit(struct mr_pool_task *task)
     (void)pthread_cond_signal(&pool.work);
 }
 
-bool mr_pool_idle(void)
+bool mr_pool_take_back(struct mr_pool_task *task)
 {
     MR_LOCK(&pool.lock);
-    return pool.waiting > 0 && pool.head == NULL;
+    for (struct mr_pool_task **at = &pool.head; *at != NULL; at = &(*at)->next) {
+        if (*at == task) {
+            *at = task->next;
+            pool.tail = *at == NULL ? at : pool.tail;
+            MR_ASSERT_SLOW(queue_is_sound_locked());
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t mr_pool_idle(void)
+{
+    MR_LOCK(&pool.lock);
+    return pool.head == NULL ? pool.waiting : 0;
 }

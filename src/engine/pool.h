@@ -23,5 +23,7 @@ int mr_pool_acquire(mr_error *err);
 void mr_pool_release(void);
 
 void mr_pool_submit(struct mr_pool_task *task);
-/* true if a thread has nothing to do. */
-bool mr_pool_idle(void);
+/* true: @task, which was submitted, will not be run. false: it is running, or has been run. */
+bool mr_pool_take_back(struct mr_pool_task *task);
+/* How many threads have nothing to do. */
+uint32_t mr_pool_idle(void);

@@ -157,31 +157,48 @@ static int make_block(struct mr_table_file *f, struct ArrowArray *rows, uint32_t
     return mr_block_from_columns((uint32_t)rows->length, columns, f->n, ret, err);
 }
 
-int mr_table_file_read(struct mr_table_file *f, uint32_t rows, mr_block **ret, uint32_t **bad,
-                       mr_error *err)
+/* @array, which is released, as a block. */
+static int take_block(struct mr_table_file *f, struct ArrowArray *array, mr_block **ret,
+                      uint32_t **bad, mr_error *err)
 {
     MR_AUTO(mr_free) struct mr_owned_column *columns = mr_calloc((size_t)f->n + 1, sizeof *columns);
     MR_AUTO(mr_free) uint32_t *found = NULL;
-    struct ArrowArray array = {0};
+    int rc =
+        columns != NULL ? make_block(f, array, &found, columns, ret, err) : mr_error_nomem(err);
 
-    MR_CHECK_ALLOC(columns, err);
-    int rc = mr_table_next(f->table, rows, &array, err);
-    if (rc == MR_OK) {
-        rc = make_block(f, &array, &found, columns, ret, err);
-    }
-    for (uint32_t i = 0; i < f->n; i++) {
+    for (uint32_t i = 0; columns != NULL && i < f->n; i++) {
         mr_owned_column_free(&columns[i]);
     }
-    if (array.release != NULL) {
-        array.release(&array);
-    }
-    if (rc < 0) {
-        mr_error_wrap(err, "file '%s'", f->path);
-    }
+    array->release(array);
     if (rc == MR_OK) {
         *bad = MR_TAKE(found);
     }
     return rc;
+}
+
+int mr_table_file_read(struct mr_table_file *f, uint32_t rows, mr_block **ret, uint32_t **bad,
+                       mr_error *err)
+{
+    struct ArrowArray array = {0};
+    int rc = mr_table_next(f->table, rows, &array, err);
+
+    if (rc == MR_OK) {
+        rc = take_block(f, &array, ret, bad, err);
+    }
+    if (rc < 0) {
+        mr_error_wrap(err, "file '%s'", f->path);
+    }
+    return rc;
+}
+
+int mr_table_file_take(struct mr_table_file *f, struct mr_table_rows *rows, mr_block **ret,
+                       uint32_t **bad, mr_error *err)
+{
+    struct ArrowArray array;
+
+    mr_table_rows_take(rows, &array);
+    MR_TRY_WRAP(take_block(f, &array, ret, bad, err), err, "file '%s'", f->path);
+    return MR_OK;
 }
 
 int mr_table_file_null(const struct mr_table_file *f, uint32_t group, int64_t row, uint32_t i,

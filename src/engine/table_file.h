@@ -37,6 +37,9 @@ int mr_table_file_begin(struct mr_table_file *f, uint32_t group, int64_t row, mr
  * none. */
 int mr_table_file_read(struct mr_table_file *f, uint32_t rows, mr_block **ret, uint32_t **bad,
                        mr_error *err);
+/* The same of rows of its table, all parts of which were read. */
+int mr_table_file_take(struct mr_table_file *f, struct mr_table_rows *rows, mr_block **ret,
+                       uint32_t **bad, mr_error *err);
 /* MR_EINVAL: row @row of @group is null in component @i. */
 int mr_table_file_null(const struct mr_table_file *f, uint32_t group, int64_t row, uint32_t i,
                        mr_error *err);

@@ -204,24 +204,10 @@ static int arrow_begin(struct mr_table *t, mr_error *err)
     return mr_arrow_number_buffers(a, &a->batch, err);
 }
 
-static int arrow_next(struct mr_table *t, uint32_t rows, struct ArrowArray *ret, mr_error *err)
+static int arrow_column(struct mr_table *t, uint32_t i, uint32_t rows, struct ArrowArray *ret,
+                        mr_error *err)
 {
-    struct mr_arrow *a = (struct mr_arrow *)t;
-    void *const no_validity = NULL;
-    struct ArrowArray all;
-
-    MR_TRY(mr_arrow_array(rows, 0, &no_validity, 1, t->nchosen, 0, &all, err));
-    for (uint32_t i = 0; i < t->nchosen; i++) {
-        int rc = mr_arrow_read_column(a, t->chosen[i], t->row, rows, all.children[i], err);
-
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "column '%s'", MR_SHOWN(t->columns[t->chosen[i]].name));
-            all.release(&all);
-            return rc;
-        }
-    }
-    *ret = all;
-    return MR_OK;
+    return mr_arrow_read_column((struct mr_arrow *)t, t->chosen[i], t->row, rows, ret, err);
 }
 
 static void arrow_close(struct mr_table *t)
@@ -246,7 +232,7 @@ const struct mr_table_format mr_table_arrow = {
     .size = sizeof(struct mr_arrow),
     .open = arrow_open,
     .begin = arrow_begin,
-    .next = arrow_next,
+    .column = arrow_column,
     .close = arrow_close,
     .seeks = true,
 };

@@ -36,24 +36,12 @@ static int parquet_begin(struct mr_table *t, mr_error *err)
     return MR_OK;
 }
 
-static int parquet_next(struct mr_table *t, uint32_t rows, struct ArrowArray *ret, mr_error *err)
+static int parquet_column(struct mr_table *t, uint32_t i, uint32_t rows, struct ArrowArray *ret,
+                          mr_error *err)
 {
     struct mr_parquet *f = (struct mr_parquet *)t;
-    void *const no_validity = NULL;
-    struct ArrowArray all;
 
-    MR_TRY(mr_arrow_array(rows, 0, &no_validity, 1, t->nchosen, 0, &all, err));
-    for (uint32_t i = 0; i < t->nchosen; i++) {
-        int rc = mr_parquet_read(f->readers[i], rows, all.children[i], err);
-
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "column '%s'", MR_SHOWN(t->columns[t->chosen[i]].name));
-            all.release(&all);
-            return rc;
-        }
-    }
-    *ret = all;
-    return MR_OK;
+    return mr_parquet_read(f->readers[i], rows, ret, err);
 }
 
 static void parquet_close(struct mr_table *t)
@@ -72,6 +60,7 @@ const struct mr_table_format mr_table_parquet = {
     .size = sizeof(struct mr_parquet),
     .open = mr_parquet_open,
     .begin = parquet_begin,
-    .next = parquet_next,
+    .column = parquet_column,
     .close = parquet_close,
+    .apart = true,
 };

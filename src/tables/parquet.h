@@ -4,7 +4,7 @@
  * What is read: columns of values, and of lists of values (one level). What is not, is `unread` in
  * the table's columns.
  *
- * Threads: a table belongs to one thread at a time.
+ * Threads: a table belongs to one thread at a time, and so does each reader of a column.
  */
 #pragma once
 

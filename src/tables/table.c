@@ -2,6 +2,7 @@
 
 #include "base/limits.h"
 #include "base/memory.h"
+#include "tables/sink.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,6 +90,57 @@ int mr_table_find(const struct mr_table *t, const char *name, size_t size, uint3
     return MR_OK;
 }
 
+static int begin_rows(struct mr_table *t, uint32_t rows, struct mr_table_rows *ret, mr_error *err)
+{
+    void *const no_validity = NULL;
+
+    ret->t = t;
+    ret->parts = t->format->apart ? t->nchosen : 1;
+    return mr_arrow_array(rows, 0, &no_validity, 1, t->nchosen, 0, &ret->array, err);
+}
+
+static int read_part(const struct mr_table_rows *r, uint32_t part, mr_error *err)
+{
+    struct mr_table *t = r->t;
+    uint32_t end = t->format->apart ? part + 1 : t->nchosen;
+
+    for (uint32_t i = part; i < end; i++) {
+        MR_TRY_WRAP(t->format->column(t, i, (uint32_t)r->array.length, r->array.children[i], err),
+                    err, "column '%s'", MR_SHOWN(t->columns[t->chosen[i]].name));
+    }
+    return MR_OK;
+}
+
+void mr_table_rows_take(struct mr_table_rows *r, struct ArrowArray *ret)
+{
+    r->t->row += r->array.length;
+    *ret = r->array;
+    *r = (struct mr_table_rows){0};
+}
+
+void mr_table_rows_drop(struct mr_table_rows *r)
+{
+    if (r->array.release != NULL) {
+        r->array.release(&r->array);
+    }
+    *r = (struct mr_table_rows){0};
+}
+
+static int read_rows(struct mr_table *t, uint32_t rows, struct ArrowArray *ret, mr_error *err)
+{
+    struct mr_table_rows r = {0};
+    int rc = begin_rows(t, rows, &r, err);
+
+    for (uint32_t i = 0; rc == MR_OK && i < r.parts; i++) {
+        rc = read_part(&r, i, err);
+    }
+    if (rc == MR_OK) {
+        mr_table_rows_take(&r, ret);
+    }
+    mr_table_rows_drop(&r);
+    return rc;
+}
+
 /* Rows before @row are read and let go. */
 static int pass_rows(struct mr_table *t, int64_t row, mr_error *err)
 {
@@ -96,8 +148,7 @@ static int pass_rows(struct mr_table *t, int64_t row, mr_error *err)
         struct ArrowArray rows;
         uint32_t n = row - t->row < PASS_ROWS ? (uint32_t)(row - t->row) : PASS_ROWS;
 
-        MR_TRY(t->format->next(t, n, &rows, err));
-        t->row += rows.length;
+        MR_TRY(read_rows(t, n, &rows, err));
         rows.release(&rows);
     }
     return MR_OK;
@@ -126,15 +177,36 @@ int mr_table_begin(struct mr_table *t, uint32_t group, int64_t row, const uint32
     return MR_OK;
 }
 
-int mr_table_next(struct mr_table *t, uint32_t rows, struct ArrowArray *ret, mr_error *err)
+/* How many of @rows the group at hand has. */
+static uint32_t rows_there(const struct mr_table *t, uint32_t rows)
 {
     int64_t left = t->groups[t->group].rows - t->row;
 
-    if (left == 0) {
+    return left < rows ? (uint32_t)left : rows;
+}
+
+int mr_table_next(struct mr_table *t, uint32_t rows, struct ArrowArray *ret, mr_error *err)
+{
+    rows = rows_there(t, rows);
+    if (rows == 0) {
         return MR_END;
     }
-    rows = left < rows ? (uint32_t)left : rows;
-    MR_TRY_WRAP(t->format->next(t, rows, ret, err), err, "%s %u", t->format->group, t->group);
-    t->row += ret->length;
+    MR_TRY_WRAP(read_rows(t, rows, ret, err), err, "%s %u", t->format->group, t->group);
+    return MR_OK;
+}
+
+int mr_table_rows_begin(struct mr_table *t, uint32_t rows, struct mr_table_rows *ret, mr_error *err)
+{
+    rows = rows_there(t, rows);
+    if (rows == 0) {
+        return MR_END;
+    }
+    MR_TRY_WRAP(begin_rows(t, rows, ret, err), err, "%s %u", t->format->group, t->group);
+    return MR_OK;
+}
+
+int mr_table_rows_part(const struct mr_table_rows *r, uint32_t part, mr_error *err)
+{
+    MR_TRY_WRAP(read_part(r, part, err), err, "%s %u", r->t->format->group, r->t->group);
     return MR_OK;
 }

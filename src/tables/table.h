@@ -6,7 +6,8 @@
  * No adapter trusts its file: all lengths are checked, and memory is bounded by what the budget of
  * the thread (base/memory.h) and MR_ELEMENT_BYTES_MAX allow.
  *
- * Threads: a table belongs to one thread at a time.
+ * Threads: a table belongs to one thread at a time, except that several may read parts of the same
+ * rows.
  */
 #pragma once
 
@@ -33,9 +34,12 @@ struct mr_table_format {
     size_t size;
     int (*open)(struct mr_table *t, mr_error *err);
     int (*begin)(struct mr_table *t, mr_error *err);
-    int (*next)(struct mr_table *t, uint32_t rows, struct ArrowArray *ret, mr_error *err);
+    /* The next @rows rows of column chosen[@i]; the columns take turns. */
+    int (*column)(struct mr_table *t, uint32_t i, uint32_t rows, struct ArrowArray *ret,
+                  mr_error *err);
     void (*close)(struct mr_table *t);
-    bool seeks; /* next() reads from any `row`; else they are read one behind the other */
+    bool seeks; /* column() reads from any `row`; else they are read one behind the other */
+    bool apart; /* column() may be called for several columns at once */
 };
 
 struct mr_table_group {
@@ -83,6 +87,21 @@ int mr_table_begin(struct mr_table *t, uint32_t group, int64_t row, const uint32
 /* Up to @rows rows (at least one) as one struct array with a child for each chosen column. MR_END
  * behind the group's last row. */
 int mr_table_next(struct mr_table *t, uint32_t rows, struct ArrowArray *ret, mr_error *err);
+
+/* The same in parts, which any threads may read, several at once. Until the rows are taken or
+ * dropped nothing else is done with the table. */
+struct mr_table_rows {
+    struct mr_table *t;
+    uint32_t parts; /* of one or more columns, in their order */
+    struct ArrowArray array;
+};
+int mr_table_rows_begin(struct mr_table *t, uint32_t rows, struct mr_table_rows *ret,
+                        mr_error *err);
+/* Each once. After an error the rows are dropped. */
+int mr_table_rows_part(const struct mr_table_rows *r, uint32_t part, mr_error *err);
+/* All parts were read. */
+void mr_table_rows_take(struct mr_table_rows *r, struct ArrowArray *ret);
+void mr_table_rows_drop(struct mr_table_rows *r); /* zeros are fine */
 
 /* ---- for adapters ---- */
 

@@ -247,10 +247,11 @@ static int give_failure(struct batch_iter *it, const struct mr_pull *pull, mr_er
 
 static int collect(struct batch_iter *it, const struct mr_pull *pull, mr_error *err)
 {
-    uint64_t wanted = (uint64_t)pull->rows * it->size;
-    struct mr_pull below = mr_pull_rows(pull, wanted - it->rows.rows);
+    uint64_t batches = MR_MIN(pull->rows, MR_MAX(MR_BLOCK_ROWS_MAX / it->size, 1U));
+    struct mr_pull below = mr_pull_rows(pull, batches * it->size - it->rows.rows);
     MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
+    below.unit = it->size;
     below.bytes = MR_MAX(pull->bytes, MR_MIN(TOGETHER_BYTES, it->head.env->budget_bytes / 16));
     MR_TRY(mr_gather_reserve(&it->rows, err));
     MR_TRY(pull_input(it, &below, &block, err));

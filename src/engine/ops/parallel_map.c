@@ -543,7 +543,7 @@ int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, 
         if (m->ended && m->in_flight == 0) {
             return MR_END;
         }
-        if (m->grows && m->limit < m->cap && m->in_flight == m->limit && mr_pool_idle()) {
+        if (m->grows && m->limit < m->cap && m->in_flight == m->limit && mr_pool_idle() > 0) {
             m->limit++;
             mr_driver_changed_locked(&m->driver);
         }

@@ -2,13 +2,20 @@
  * the first pull. Rows are read some 1 MiB at a time, and given as slices of that. What is damaged
  * ends its row group behind the last row that can be read, however many are read at a time, and the
  * next one is read; how many rows were lost, nobody knows. A row that is null where it must not be
- * is an error in its place. */
+ * is an error in its place.
+ *
+ * While a block is being given, threads of the pool that have nothing to do read the rows behind
+ * it, column by column. Nothing is known of them before they are wanted: they are in no state, and
+ * if something went wrong they are read again, by the pull that wants them. */
 #include "element/trace.h"
 #include "engine/ops/ops.h"
+#include "engine/parts.h"
 #include "engine/table_file.h"
 
 #define READ_BYTES (1u << 20)
 #define ROWS_MAX (1u << 20)
+#define AHEAD_BYTES_MIN (READ_BYTES / 4) /* fewer are not worth handing over */
+#define AHEAD_ROOM 4                     /* blocks that memory must have room for beside */
 
 struct table_iter {
     struct mr_op_iter head;
@@ -20,8 +27,9 @@ struct table_iter {
     struct mr_table_file *file;
     bool begun; /* the file is at `group`, `row` */
     uint64_t first;
+    /* behind `block` */
     uint64_t group;
-    uint64_t row; /* behind `block` */
+    uint64_t row;
     /* what errors behind name: the file, and its rows by their number in all of it */
     mr_trace_file *trace;
     uint64_t before; /* rows of the groups before `group` */
@@ -31,6 +39,13 @@ struct table_iter {
     mr_block *block;
     uint32_t *bad;
     uint32_t used;
+    /* behind what was given: in `block` */
+    uint64_t given_group;
+    uint64_t given_row;
+    /* those behind `block`, while they are being read ahead */
+    struct mr_parts parts;
+    struct mr_table_rows ahead;
+    bool failed_ahead;
 };
 
 static int check_columns(const struct mr_infer *in, const mr_spec *spec, mr_error *err)
@@ -107,6 +122,7 @@ static int table_open(struct mr_op_iter *head, const struct mr_table_format *for
     size_t size = 0;
     int64_t first = 0;
 
+    mr_parts_init(&it->parts, head->env);
     it->format = format;
     MR_TRY(mr_op_bytes(head, "filename", &text, &size, err));
     if (memchr(text, 0, size) != NULL) {
@@ -118,7 +134,7 @@ static int table_open(struct mr_op_iter *head, const struct mr_table_format *for
     MR_TRY(mr_op_int(head, "first_group", 0, &first, err));
     MR_TRY(mr_op_int(head, "groups", -1, &it->groups, err));
     it->first = (uint64_t)first;
-    it->group = it->first;
+    it->group = it->given_group = it->first;
     return make_wants(it, err);
 }
 
@@ -130,6 +146,16 @@ static int parquet_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
 static int arrow_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     return table_open(head, &mr_table_arrow, err);
+}
+
+/* What is read ahead is given up. Rows before what is read again are read again, too: that is done
+ * once only. */
+static void end_ahead(struct table_iter *it)
+{
+    mr_parts_stop(&it->parts);
+    mr_table_rows_drop(&it->ahead);
+    it->begun = false;
+    it->failed_ahead = true;
 }
 
 /* The next pull opens the file again. */
@@ -173,29 +199,54 @@ static void next_group(struct table_iter *it)
     it->begun = false;
 }
 
+/* Behind what was read so far there is nothing to give before what comes next. */
+static void give_from_here(struct table_iter *it)
+{
+    it->given_group = it->group;
+    it->given_row = it->row;
+}
+
 /* Whether there is a row group to be read; without one the file has ended. */
-static bool has_group(struct table_iter *it)
+static bool has_group(const struct table_iter *it)
 {
     uint64_t there = it->file->table->ngroups;
     uint64_t wanted = it->groups >= 0 ? (uint64_t)it->groups : there;
 
-    it->ended = it->group >= there || it->group - it->first >= wanted;
-    return !it->ended;
+    return it->group < there && it->group - it->first < wanted;
 }
 
-/* As many as are some READ_BYTES, as far as that is known; and no fewer than are asked for where
- * they are asked for in bulk. */
-static uint32_t rows_to_read(const struct table_iter *it, const struct mr_pull *pull)
+/* Bytes of a row, as far as that is known. */
+static size_t row_bytes(const struct table_iter *it)
 {
     const struct mr_table_group *group = &it->file->table->groups[it->group];
     size_t bytes = mr_spec_row_bytes(it->head.ds->spec);
-    size_t most = MR_MAX(pull->bytes, (size_t)READ_BYTES);
 
     if (bytes == 0 && group->rows > 0 && group->bytes > 0) {
         bytes = (size_t)(group->bytes / group->rows);
     }
-    size_t rows = MR_MIN(most / MR_MAX(bytes, (size_t)1), (size_t)ROWS_MAX);
+    return MR_MAX(bytes, (size_t)1);
+}
+
+/* As many as are some READ_BYTES; no fewer than are asked for where they are asked for in bulk,
+ * unless that is many units: the next ones can be read while some are given. No unit, or request,
+ * should lie in two blocks. @before rows are given before these. */
+static uint32_t rows_to_read(const struct table_iter *it, const struct mr_pull *pull,
+                             uint32_t before)
+{
+    size_t most = MR_MAX(pull->bytes, (size_t)READ_BYTES);
+    size_t rows = MR_MIN(most / row_bytes(it), (size_t)ROWS_MAX);
+    size_t piece = MR_MAX(READ_BYTES / row_bytes(it), (size_t)pull->unit);
+    uint32_t unit = pull->unit > 0 ? pull->unit : pull->rows;
+
+    if (pull->unit > 0 && it->head.env->threads > 1) {
+        rows = MR_MIN(rows, piece);
+    }
     rows = MR_MAX(rows, (size_t)1);
+    if (rows >= unit) {
+        uint32_t first = (uint32_t)(((uint64_t)pull->rows + unit - before % unit) % unit);
+
+        rows -= (rows + unit - first) % unit;
+    }
     return it->most > 0 && it->most < rows ? it->most : (uint32_t)rows;
 }
 
@@ -220,7 +271,84 @@ static int reading_failed(struct table_iter *it, uint32_t rows, int rc, mr_error
     mr_op_mark_passed(rc, err);
     mr_op_mark_uncounted(rc, err);
     next_group(it);
+    give_from_here(it);
     return failed(it, rc, err);
+}
+
+static int begin_reading(struct table_iter *it, mr_error *err)
+{
+    if (!it->begun) {
+        MR_TRY(mr_table_file_begin(it->file, (uint32_t)it->group, (int64_t)it->row, err));
+        it->begun = true;
+    }
+    return MR_OK;
+}
+
+/* `block` was read. */
+static void have_block(struct table_iter *it)
+{
+    mr_block_trace(it->block, it->trace, it->before + it->row, NULL);
+    give_from_here(it);
+    it->row += mr_block_rows(it->block);
+    it->used = 0;
+}
+
+/* ---- ahead ---- */
+
+static bool read_part(void *ctx, uint32_t part)
+{
+    const struct table_iter *it = ctx;
+    mr_error err;
+
+    return mr_table_rows_part(&it->ahead, part, &err) == MR_OK;
+}
+
+/* Begins with the rows behind @left of `block` if they are worth it. What goes wrong comes again
+ * when they are wanted. */
+static void begin_ahead(struct table_iter *it, const struct mr_pull *pull, uint32_t left)
+{
+    struct mr_env *env = it->head.env;
+    mr_error err;
+
+    if (it->ahead.t != NULL || it->failed_ahead || it->most > 0 || env->threads < 2) {
+        return;
+    }
+    if (it->row == (uint64_t)it->file->table->groups[it->group].rows) {
+        next_group(it);
+    }
+    if (!has_group(it) || (!it->begun && it->row > 0)) {
+        return;
+    }
+    uint64_t there = (uint64_t)it->file->table->groups[it->group].rows - it->row;
+    uint64_t rows = MR_MIN(there, (uint64_t)rows_to_read(it, pull, left));
+    uint64_t bytes = rows * row_bytes(it);
+    if (bytes < AHEAD_BYTES_MIN ||
+        mr_memory_is_short(env->memory, MR_MEMORY_AHEAD, AHEAD_ROOM * (size_t)bytes) ||
+        mr_env_use_pool(env, &err) != MR_OK || mr_pool_idle() == 0) {
+        return;
+    }
+    if (begin_reading(it, &err) != MR_OK ||
+        mr_table_rows_begin(it->file->table, (uint32_t)rows, &it->ahead, &err) != MR_OK) {
+        end_ahead(it);
+        return;
+    }
+    mr_parts_start(&it->parts, read_part, it, it->ahead.parts);
+}
+
+/* What was begun becomes `block`, unless something went wrong. */
+static void finish_ahead(struct table_iter *it)
+{
+    mr_error err;
+
+    if (it->ahead.t == NULL) {
+        return;
+    }
+    if (mr_parts_finish(&it->parts) &&
+        mr_table_file_take(it->file, &it->ahead, &it->block, &it->bad, &err) == MR_OK) {
+        have_block(it);
+    } else {
+        end_ahead(it);
+    }
 }
 
 /* More rows into `block`. MR_OK without one: again. */
@@ -228,27 +356,31 @@ static int read_rows(struct table_iter *it, const struct mr_pull *pull, mr_error
 {
     MR_TRY(open_file(it, err));
     if (!has_group(it)) {
+        it->ended = true;
+        give_from_here(it);
         return MR_END;
     }
-    uint32_t rows = rows_to_read(it, pull);
-    int rc = MR_OK;
-    if (!it->begun) {
-        rc = mr_table_file_begin(it->file, (uint32_t)it->group, (int64_t)it->row, err);
-        it->begun = rc == MR_OK;
+    if (mr_env_has_pool(it->head.env)) {
+        begin_ahead(it, pull, 0);
     }
+    finish_ahead(it);
+    if (it->block != NULL) {
+        return MR_OK;
+    }
+    uint32_t rows = rows_to_read(it, pull, 0);
+    int rc = begin_reading(it, err);
     if (rc == MR_OK) {
         rc = mr_table_file_read(it->file, rows, &it->block, &it->bad, err);
     }
     if (rc == MR_END) {
         next_group(it);
+        give_from_here(it);
         return MR_OK;
     }
     if (rc != MR_OK) {
         return reading_failed(it, rows, rc, err);
     }
-    mr_block_trace(it->block, it->trace, it->before + it->row, NULL);
-    it->row += mr_block_rows(it->block);
-    it->used = 0;
+    have_block(it);
     return MR_OK;
 }
 
@@ -267,10 +399,12 @@ static int give_rows(struct table_iter *it, const struct mr_pull *pull, mr_block
     uint32_t n = MR_MIN(all - it->used, pull->rows);
     int rc = MR_OK;
 
+    if (it->used > 0 || n == all) { /* more than the first few are wanted */
+        begin_ahead(it, pull, all - it->used);
+    }
     if (it->bad != NULL && it->bad[it->used] != 0) {
-        int64_t row = (int64_t)(it->row - all + it->used);
-
-        rc = mr_table_file_null(it->file, (uint32_t)it->group, row, it->bad[it->used] - 1, err);
+        rc = mr_table_file_null(it->file, (uint32_t)it->given_group, (int64_t)it->given_row,
+                                it->bad[it->used] - 1, err);
         n = 1;
     } else if (it->bad != NULL) {
         for (uint32_t i = 0; i < n; i++) {
@@ -281,6 +415,7 @@ static int give_rows(struct table_iter *it, const struct mr_pull *pull, mr_block
         MR_TRY(mr_block_slice(it->block, it->used, n, ret, err));
     }
     it->used += n;
+    it->given_row += n;
     if (it->used == all) {
         let_go(it);
     }
@@ -305,13 +440,13 @@ static int table_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
 static int table_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct table_iter *it = (struct table_iter *)head;
-    uint64_t row = it->row - (it->block != NULL ? mr_block_rows(it->block) - it->used : 0);
 
     MR_TRY(mr_state_bool(s, &it->ended, err));
-    MR_TRY(mr_state_bounded(s, &it->group, UINT32_MAX, err));
-    MR_TRY(mr_state_bounded(s, &row, INT64_MAX, err));
+    MR_TRY(mr_state_bounded(s, &it->given_group, UINT32_MAX, err));
+    MR_TRY(mr_state_bounded(s, &it->given_row, INT64_MAX, err));
     if (s->restores) {
-        it->row = row;
+        it->group = it->given_group;
+        it->row = it->given_row;
     }
     return MR_OK;
 }
@@ -320,6 +455,8 @@ static void table_close(struct mr_op_iter *head)
 {
     struct table_iter *it = (struct table_iter *)head;
 
+    end_ahead(it);
+    mr_parts_destroy(&it->parts);
     let_go(it);
     mr_table_file_close(it->file);
     mr_trace_file_unref(it->trace);
