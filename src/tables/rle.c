@@ -56,14 +56,55 @@ static bool next_run(struct mr_rle *r)
     return true;
 }
 
+/* Eight values of a width that the compiler knows. */
+#define UNPACK_8(w)                                                                                \
+    case w:                                                                                        \
+        for (uint32_t i = 0; i < n; i += 8, p += (w)) {                                            \
+            _Pragma("GCC unroll 8") for (unsigned k = 0; k < 8; k++)                               \
+            {                                                                                      \
+                unsigned bit = k * (w);                                                            \
+                                                                                                   \
+                to[i + k] = (uint32_t)(mr_load64(p + bit / 8) >> (bit % 8) & mask);                \
+            }                                                                                      \
+        }                                                                                          \
+        break;
+#define UNPACK_WIDTHS(X)                                                                           \
+    X(1)                                                                                           \
+    X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18)  \
+        X(19) X(20) X(21) X(22) X(23) X(24)
+
+/* @n values, a multiple of 8, from a whole byte on: behind the last one's first byte there are 7
+ * more. Widths above 24 are those of huge dictionaries: they take the slow way. */
+static void unpack_eights(const unsigned char *p, unsigned width, uint32_t *to, uint32_t n)
+{
+    const uint64_t mask = (UINT64_C(1) << width) - 1;
+
+    switch (width) {
+        UNPACK_WIDTHS(UNPACK_8)
+    }
+}
+
+/* How many of @n values from @bit on unpack_eights() can do, with @size bytes. */
+static uint32_t eights(unsigned width, uint64_t bit, size_t size, uint32_t n)
+{
+    if (width == 0 || width > 24 || bit % 8 != 0 || size < bit / 8 + 8) {
+        return 0;
+    }
+    uint64_t groups = (size - bit / 8 - 8) / width; /* each ends 8 bytes and more before the end */
+
+    return (uint32_t)MR_MIN(groups * 8, (uint64_t)(n / 8 * 8));
+}
+
 static void unpack(struct mr_rle *r, uint32_t *to, uint32_t n)
 {
     const unsigned char *p = r->packed_at;
     size_t size = (size_t)(r->at - p);
     uint64_t mask = (UINT64_C(1) << r->width) - 1;
     uint64_t bit = r->packed_next * r->width;
-    uint32_t i = 0;
+    uint32_t i = eights(r->width, bit, size, n);
 
+    unpack_eights(p + bit / 8, r->width, to, i);
+    bit += (uint64_t)i * r->width;
     for (; i < n && bit / 8 + 8 <= size; i++, bit += r->width) {
         to[i] = (uint32_t)(mr_load64(p + bit / 8) >> (bit % 8) & mask);
     }
