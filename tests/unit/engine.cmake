@@ -31,6 +31,9 @@ target_link_options(engine_together_test PRIVATE -Wl,--wrap=mr_now_ns)
 mr_test(engine_pool_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_pool_test.c LIBRARIES mr_engine)
 mr_test(engine_memory_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_memory_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
+mr_test(engine_table_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_table_test.c ${MR_TEST_DIR}/engine_support.c
+        LIBRARIES mr_engine)
+target_link_options(engine_table_test PRIVATE -Wl,--wrap=mr_pool_idle -Wl,--wrap=mr_pool_submit)
 find_program(MR_PYTHON NAMES python3 HINTS /usr/bin)
 add_test(NAME operators_page_test COMMAND ${MR_PYTHON} ${CMAKE_SOURCE_DIR}/scripts/operators.py --check)
 set_tests_properties(operators_page_test PROPERTIES LABELS unit)

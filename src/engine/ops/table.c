@@ -148,8 +148,8 @@ static int arrow_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     return table_open(head, &mr_table_arrow, err);
 }
 
-/* What is read ahead is given up. Rows before what is read again are read again, too: that is done
- * once only. */
+/* What is read ahead is given up, and nothing is any more: to go on, the row group is begun again,
+ * and what was given of it is read once more. */
 static void end_ahead(struct table_iter *it)
 {
     mr_parts_stop(&it->parts);
@@ -199,7 +199,7 @@ static void next_group(struct table_iter *it)
     it->begun = false;
 }
 
-/* Behind what was read so far there is nothing to give before what comes next. */
+/* What is given next is what is read next. */
 static void give_from_here(struct table_iter *it)
 {
     it->given_group = it->group;
@@ -313,7 +313,7 @@ static void begin_ahead(struct table_iter *it, const struct mr_pull *pull, uint3
     if (it->ahead.t != NULL || it->failed_ahead || it->most > 0 || env->threads < 2) {
         return;
     }
-    if (it->row == (uint64_t)it->file->table->groups[it->group].rows) {
+    if (it->begun && it->row == (uint64_t)it->file->table->groups[it->group].rows) {
         next_group(it);
     }
     if (!has_group(it) || (!it->begun && it->row > 0)) {
@@ -355,17 +355,17 @@ static void finish_ahead(struct table_iter *it)
 static int read_rows(struct table_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     MR_TRY(open_file(it, err));
-    if (!has_group(it)) {
-        it->ended = true;
-        give_from_here(it);
-        return MR_END;
-    }
     if (mr_env_has_pool(it->head.env)) {
         begin_ahead(it, pull, 0);
     }
     finish_ahead(it);
     if (it->block != NULL) {
         return MR_OK;
+    }
+    if (!has_group(it)) {
+        it->ended = true;
+        give_from_here(it);
+        return MR_END;
     }
     uint32_t rows = rows_to_read(it, pull, 0);
     int rc = begin_reading(it, err);

@@ -1,0 +1,498 @@
+/* Files of tables that several threads read: the rows, the errors and the states are those of one
+ * thread. The file is made here: each value says where it stands, and one page of it can be
+ * damaged. */
+#include "engine_support.h"
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "engine/env.h"
+#include "engine/parts.h"
+#include "engine/pool.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define COLUMNS 8u
+#define GROUPS 3u
+#define GROUP_ROWS 40000u
+#define PAGE_ROWS 10000u
+#define PAGES (GROUP_ROWS / PAGE_ROWS)
+#define ROWS (GROUPS * GROUP_ROWS)
+#define BATCH 1000u
+#define NO_PAGE UINT32_MAX
+
+/* ---- the pool: always as if threads had nothing to do ---- */
+
+static atomic_uint submitted;
+static uint32_t idle;
+
+uint32_t __wrap_mr_pool_idle(void);
+uint32_t __wrap_mr_pool_idle(void)
+{
+    return idle;
+}
+
+void __real_mr_pool_submit(struct mr_pool_task *task);
+void __wrap_mr_pool_submit(struct mr_pool_task *task);
+void __wrap_mr_pool_submit(struct mr_pool_task *task)
+{
+    atomic_fetch_add(&submitted, 1);
+    __real_mr_pool_submit(task);
+}
+
+/* ---- a file ---- */
+
+static char path[] = "/tmp/engine-table-XXXXXX";
+
+static void put_byte(struct mr_buf *b, unsigned v)
+{
+    const unsigned char byte = (unsigned char)v;
+
+    mr_buf_append(b, &byte, 1);
+}
+
+static void put_varint(struct mr_buf *b, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7) {
+        put_byte(b, (unsigned)v | 0x80);
+    }
+    put_byte(b, (unsigned)v);
+}
+
+/* A field of Thrift's compact protocol: its head, then a number. */
+static void put_number(struct mr_buf *b, unsigned head, int64_t v)
+{
+    put_byte(b, head);
+    put_varint(b, (uint64_t)v << 1);
+}
+
+static void put_name(struct mr_buf *b, unsigned head, uint32_t column)
+{
+    put_byte(b, head);
+    mr_buf_printf(b, "\1%c", 'a' + (int)column);
+}
+
+static void put_page(struct mr_buf *b, uint32_t group, uint32_t column, uint32_t page, bool damaged)
+{
+    const int64_t size = PAGE_ROWS * sizeof(int64_t);
+
+    put_number(b, 0x15, 0);
+    put_number(b, 0x15, damaged ? size - 1 : size);
+    put_number(b, 0x15, size);
+    put_byte(b, 0x2c);
+    put_number(b, 0x15, PAGE_ROWS);
+    put_number(b, 0x15, 0);
+    put_number(b, 0x15, 3);
+    put_number(b, 0x15, 3);
+    mr_buf_append(b, "\0", 2);
+    for (uint32_t i = 0; i < PAGE_ROWS; i++) {
+        int64_t row = (int64_t)group * GROUP_ROWS + page * PAGE_ROWS + i;
+        int64_t value = row * COLUMNS + column;
+
+        mr_buf_append(b, &value, sizeof value);
+    }
+}
+
+static void put_chunk(struct mr_buf *b, uint32_t column, int64_t at, int64_t size)
+{
+    put_number(b, 0x26, at);
+    put_byte(b, 0x1c);
+    put_number(b, 0x15, 2);
+    mr_buf_append(b, "\x19\x15\0\x19", 4);
+    put_name(b, 0x18, column);
+    put_number(b, 0x15, 0);
+    put_number(b, 0x16, GROUP_ROWS);
+    put_number(b, 0x16, size);
+    put_number(b, 0x16, size);
+    put_number(b, 0x26, at);
+    mr_buf_append(b, "\0", 2);
+}
+
+static void put_footer(struct mr_buf *b, int64_t at[GROUPS][COLUMNS + 1])
+{
+    size_t begin = b->len;
+
+    put_number(b, 0x15, 1);
+    mr_buf_append(b, "\x19\x9c\x48\1s", 5);
+    put_number(b, 0x15, COLUMNS);
+    put_byte(b, 0);
+    for (uint32_t c = 0; c < COLUMNS; c++) {
+        put_number(b, 0x15, 2);
+        put_number(b, 0x25, 0);
+        put_name(b, 0x18, c);
+        put_byte(b, 0);
+    }
+    put_number(b, 0x16, ROWS);
+    mr_buf_append(b, "\x19\x3c", 2);
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        mr_buf_append(b, "\x19\x8c", 2);
+        for (uint32_t c = 0; c < COLUMNS; c++) {
+            put_chunk(b, c, at[g][c], at[g][c + 1] - at[g][c]);
+        }
+        put_number(b, 0x16, at[g][COLUMNS] - at[g][0]);
+        put_number(b, 0x16, GROUP_ROWS);
+        put_byte(b, 0);
+    }
+    put_byte(b, 0);
+    uint32_t size = (uint32_t)(b->len - begin);
+    mr_buf_append(b, &size, sizeof size);
+    mr_buf_append(b, "PAR1", 4);
+}
+
+/* In row group 1, page @bad_page of columns @bad and behind is damaged. */
+static void write_file(uint32_t bad_page, uint32_t bad)
+{
+    struct mr_buf b = MR_BUF_INIT;
+    int64_t at[GROUPS][COLUMNS + 1];
+
+    mr_buf_append(&b, "PAR1", 4);
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        for (uint32_t c = 0; c < COLUMNS; c++) {
+            at[g][c] = (int64_t)b.len;
+            for (uint32_t p = 0; p < PAGES; p++) {
+                put_page(&b, g, c, p, g == 1 && p == bad_page && c >= bad);
+            }
+        }
+        at[g][COLUMNS] = (int64_t)b.len;
+    }
+    put_footer(&b, at);
+    FILE *f = fopen(path, "wb");
+    assert_true(f != NULL && !b.failed);
+    assert_int_equal(fwrite(b.data, 1, b.len, f), b.len);
+    assert_int_equal(fclose(f), 0);
+    mr_buf_free(&b);
+}
+
+static mr_dataset *table(uint32_t batch)
+{
+    static const char spec[] = "[[[\"int64\"],[\"int64\"],[\"int64\"],[\"int64\"],[\"int64\"],"
+                               "[\"int64\"],[\"int64\"],[\"int64\"]],"
+                               "[\"*\",\"*\",\"*\",\"*\",\"*\",\"*\",\"*\",\"*\"]]";
+    static const uint64_t offsets[COLUMNS + 1] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+    const struct mr_column names = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "abcdefgh"};
+    mr_block *columns = NULL;
+
+    CHECK_OK(mr_block_new(COLUMNS, &names, 1, &columns, e));
+    struct mr_attr attrs[] = {
+        TEXT_ATTR("filename", path),
+        TEXT_ATTR("spec", spec),
+        {.name = "columns", .kind = MR_ATTR_STRINGS, .block = columns},
+    };
+    mr_dataset *ds = make("parquet", NULL, NULL, attrs, 3, NULL);
+    mr_block_unref(columns);
+    return batch > 0 ? make_one("batch", ds, "batch_size", batch) : ds;
+}
+
+/* ---- reading ---- */
+
+/* What an iterator has given. Rows are looked at as they come. */
+struct seen {
+    int64_t next; /* row */
+    uint32_t errors;
+    int64_t failed_at; /* of the last error */
+    char message[1024];
+};
+
+static void look(struct seen *s, const mr_block *block)
+{
+    int64_t n = 0;
+
+    for (uint32_t c = 0; c < COLUMNS; c++) {
+        const struct mr_column *column = mr_block_column(block, c);
+        const int64_t *values = column->data;
+
+        n = mr_block_rows(block);
+        for (int d = 0; d < column->rank; d++) {
+            n *= column->dims[d];
+        }
+        for (int64_t i = 0; i < n; i++) {
+            if (values[i] != (s->next + i) * COLUMNS + c) {
+                fail_msg("row %lld, column %u: %lld", (long long)(s->next + i), c,
+                         (long long)values[i]);
+            }
+        }
+    }
+    s->next += n;
+}
+
+/* Some rows or an error. Behind an error the next row group follows. */
+static int step(mr_engine_iter *it, uint32_t rows, struct seen *s)
+{
+    mr_block *block = NULL;
+    mr_error err;
+    int rc = mr_engine_pull(it, (struct mr_want){.rows_max = rows}, -1, &block, &err);
+
+    if (rc == MR_OK) {
+        look(s, block);
+        mr_block_unref(block);
+    } else if (rc < 0) {
+        s->errors++;
+        s->failed_at = s->next;
+        (void)snprintf(s->message, sizeof s->message, "%s", err.message);
+        s->next = (int64_t)(s->next / GROUP_ROWS + 1) * GROUP_ROWS;
+    }
+    return rc;
+}
+
+static struct seen read_file(uint32_t threads, uint32_t batch, uint32_t rows, size_t budget)
+{
+    mr_dataset *ds = table(batch);
+    mr_engine_iter *it =
+        open_with(ds, &(struct read_options){.threads = threads, .budget_bytes = budget});
+    struct seen s = {0};
+    int rc;
+
+    do {
+        rc = step(it, rows, &s);
+    } while (rc != MR_END && s.errors < 10);
+    mr_engine_close(it);
+    mr_dataset_unref(ds);
+    return s;
+}
+
+/* ---- tests ---- */
+
+static const struct {
+    uint32_t batch;
+    uint32_t rows;
+} ways[] = {{0, 7}, {0, 1000}, {0, ROWS}, {BATCH, 1}, {BATCH, 100}, {900, 5}, {17000, 1}};
+
+static void every_row_is_there_once(void **state)
+{
+    write_file(NO_PAGE, 0);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        for (uint32_t threads = 1; threads <= 4; threads += 3) {
+            unsigned before = atomic_load(&submitted);
+            struct seen s = read_file(threads, ways[i].batch, ways[i].rows, 0);
+
+            assert_int_equal(s.errors, 0);
+            assert_int_equal(s.next, ROWS);
+            assert_true((atomic_load(&submitted) > before) == (threads > 1));
+        }
+    }
+}
+
+static void the_first_error_is_that_of_one_thread(void **state)
+{
+    for (uint32_t page = 0; page < PAGES; page++) {
+        write_file(page, page); /* other columns are damaged, too: the first one is named */
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            if (ways[i].batch > 0) {
+                continue; /* which rows a batch loses is not the question here */
+            }
+            struct seen want = read_file(1, 0, ways[i].rows, 0);
+            struct seen got = read_file(4, 0, ways[i].rows, 0);
+            char said[64];
+
+            (void)snprintf(said, sizeof said, "row group 1: column '%c'", 'a' + (int)page);
+            assert_int_equal(want.errors, 1);
+            assert_non_null(strstr(want.message, said));
+            assert_int_equal(want.failed_at, GROUP_ROWS + page * PAGE_ROWS);
+            assert_int_equal(want.next, ROWS);
+            assert_memory_equal(&got, &want, offsetof(struct seen, message));
+            assert_string_equal(got.message, want.message);
+        }
+    }
+}
+
+/* The state of an iterator that reads ahead is that of one that does not, and leads to the same
+ * rows. */
+static void a_state_knows_nothing_of_what_is_read_ahead(void **state)
+{
+    mr_dataset *ds = table(0);
+
+    write_file(NO_PAGE, 0);
+    mr_engine_iter *ahead = open_with(ds, &(struct read_options){.threads = 4});
+    mr_engine_iter *plain = open_with(ds, &(struct read_options){.threads = 1});
+    struct seen s = {0};
+    struct seen same = {0};
+    while (step(ahead, 1500, &s) == MR_OK) {
+        mr_engine_iter *again;
+        struct seen rest = {.next = s.next};
+        void *saved = NULL;
+        void *want = NULL;
+        size_t size = 0;
+        size_t want_size = 0;
+
+        while (same.next < s.next) {
+            assert_int_equal(step(plain, (uint32_t)(s.next - same.next), &same), MR_OK);
+        }
+        CHECK_OK(mr_engine_save(ahead, &saved, &size, e));
+        CHECK_OK(mr_engine_save(plain, &want, &want_size, e));
+        assert_int_equal(size, want_size);
+        assert_memory_equal(saved, want, size);
+        if (s.next % 9000 < 1500) {
+            again = open_with(ds, &(struct read_options){.threads = 4});
+            CHECK_OK(mr_engine_restore(again, saved, size, e));
+            while (step(again, 5000, &rest) == MR_OK) {
+            }
+            assert_int_equal(rest.next, ROWS);
+            mr_engine_close(again);
+        }
+        mr_free(saved);
+        mr_free(want);
+    }
+    assert_int_equal(s.next, ROWS);
+    mr_engine_close(ahead);
+    mr_engine_close(plain);
+    mr_dataset_unref(ds);
+}
+
+static void what_is_read_ahead_may_be_left(void **state)
+{
+    mr_dataset *ds = table(0);
+
+    write_file(NO_PAGE, 0);
+    for (int turn = 0; turn < 60; turn++) {
+        mr_engine_iter *it = open_with(ds, &(struct read_options){.threads = 4});
+        unsigned before = atomic_load(&submitted);
+        struct seen s = {0};
+
+        while (atomic_load(&submitted) == before) {
+            assert_int_equal(step(it, 3000, &s), MR_OK);
+        }
+        if (turn % 3 == 1) {
+            mr_engine_cancel(it);
+            assert_int_equal(step(it, 3000, &s), MR_ECANCELED);
+        } else if (turn % 3 == 2) {
+            while (s.next < turn * 1500) {
+                assert_int_equal(step(it, 3000, &s), MR_OK);
+            }
+        }
+        mr_engine_close(it);
+    }
+    mr_dataset_unref(ds);
+}
+
+/* What is read ahead needs room: without it nothing is, and nothing fails. */
+static void memory_that_is_short(void **state)
+{
+    write_file(NO_PAGE, 0);
+    for (size_t mib = 4; mib <= 24; mib += 2) {
+        unsigned before = atomic_load(&submitted);
+        struct seen s = read_file(4, 0, 1000, mib << 20);
+
+        assert_int_equal(s.errors, 0);
+        assert_int_equal(s.next, ROWS);
+        if (mib == 4) {
+            assert_int_equal(atomic_load(&submitted), before);
+        }
+    }
+    assert_true(atomic_load(&submitted) > 0);
+}
+
+/* Whatever allocation fails, whoever asked for it: the rows before an error are right, and reading
+ * on gives those behind it. */
+static void no_memory(void **state)
+{
+    mr_dataset *ds = table(0);
+
+    write_file(NO_PAGE, 0);
+    for (uint64_t nth = 1; nth < 700; nth += 1 + nth / 30) {
+        mr_engine_iter *it = open_with(ds, &(struct read_options){.threads = 4});
+        struct seen s = {0};
+        int rc = MR_OK;
+
+        mr_alloc_fail_at(nth);
+        while (rc == MR_OK) {
+            rc = step(it, 4000, &s);
+        }
+        mr_alloc_fail_at(0);
+        if (rc != MR_END) {
+            assert_int_equal(rc, MR_EEXHAUSTED);
+            for (s.next = s.failed_at, rc = MR_OK; rc == MR_OK;) {
+                rc = step(it, 4000, &s);
+            }
+        }
+        assert_int_equal(rc, MR_END);
+        assert_int_equal(s.next, ROWS);
+        mr_engine_close(it);
+    }
+    mr_dataset_unref(ds);
+}
+
+/* ---- work in parts ---- */
+
+#define PARTS 1000u
+
+struct work {
+    atomic_uint done[PARTS];
+    uint32_t fails; /* this one does */
+};
+
+static bool do_part(void *ctx, uint32_t part)
+{
+    struct work *w = ctx;
+
+    atomic_fetch_add(&w->done[part], 1);
+    return part != w->fails;
+}
+
+static void parts(void **state)
+{
+    mr_dataset *ds = make_range(0, 1, 1);
+    struct mr_engine_options opts = {.threads = 4};
+    struct mr_env env;
+    struct mr_parts p;
+
+    CHECK_OK(mr_env_init(&env, ds, &opts, e));
+    CHECK_OK(mr_env_use_pool(&env, e));
+    mr_parts_init(&p, &env);
+    for (uint32_t turn = 0; turn < 500; turn++) {
+        struct work w = {.fails = turn % 4 == 1 ? 500 : PARTS};
+        uint32_t all = 0;
+
+        idle = turn % 3;
+        mr_parts_start(&p, do_part, &w, PARTS);
+        if (turn % 4 == 2) {
+            mr_parts_stop(&p);
+        } else {
+            assert_true(mr_parts_finish(&p) == (w.fails == PARTS));
+        }
+        for (uint32_t i = 0; i < PARTS; i++) {
+            uint32_t done = atomic_load(&w.done[i]);
+
+            assert_true(done <= 1);
+            assert_true(done == 1 || turn % 4 == 2 || i > w.fails);
+            all += done;
+        }
+        assert_true(all == PARTS || turn % 4 == 1 || turn % 4 == 2);
+    }
+    idle = 3;
+    mr_parts_destroy(&p);
+    mr_env_destroy(&env);
+    mr_dataset_unref(ds);
+}
+
+static int make_path(void **state)
+{
+    int fd = mkstemp(path);
+
+    idle = 3;
+    return fd >= 0 ? close(fd) : -1;
+}
+
+static int remove_path(void **state)
+{
+    return unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_is_there_once),
+        cmocka_unit_test(the_first_error_is_that_of_one_thread),
+        cmocka_unit_test(a_state_knows_nothing_of_what_is_read_ahead),
+        cmocka_unit_test(what_is_read_ahead_may_be_left),
+        cmocka_unit_test(memory_that_is_short),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(parts),
+    };
+
+    return cmocka_run_group_tests(tests, make_path, remove_path);
+}
