@@ -56,6 +56,49 @@ static void runs_and_packed_values(void **state)
     assert_false(mr_rle_begin(&r, bytes, 1, 33));
 }
 
+/* Packed values of each width, read some at a time: each is the bits that it has. */
+static void packed_values_of_each_width(void **state)
+{
+    enum { VALUES = 800 };
+    unsigned char bytes[2 + VALUES * 4];
+    uint64_t seed = 1;
+
+    for (unsigned width = 1; width <= 32; width++) {
+        for (uint32_t some = 1; some <= VALUES; some += some < 20 ? 1 : 130) {
+            size_t size = 2 + VALUES / 8 * width;
+            struct mr_rle r;
+
+            bytes[0] = ((VALUES / 8 << 1 | 1) & 0x7f) | 0x80;
+            bytes[1] = VALUES / 8 << 1 >> 7;
+            for (size_t i = 2; i < size; i++) {
+                seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+                bytes[i] = (unsigned char)(seed >> 56);
+            }
+            unsigned char *exact = malloc(size); /* reading behind them is found */
+            assert_non_null(exact);
+            memcpy(exact, bytes, size);
+            assert_true(mr_rle_begin(&r, exact, size, width));
+            for (uint32_t n = 0; n < VALUES;) {
+                uint32_t buf[MR_RLE_CHUNK];
+                bool repeated = true;
+                uint32_t got = mr_rle_next(&r, some, buf, &repeated);
+
+                assert_int_equal(got, MR_MIN(some, VALUES - n));
+                assert_false(repeated);
+                for (uint32_t i = 0; i < got; i++, n++) {
+                    for (unsigned k = 0; k < width; k++) {
+                        uint64_t bit = (uint64_t)n * width + k;
+
+                        assert_int_equal(buf[i] >> k & 1, bytes[2 + bit / 8] >> (bit % 8) & 1);
+                    }
+                    assert_true(width == 32 || buf[i] >> width == 0);
+                }
+            }
+            free(exact);
+        }
+    }
+}
+
 static void a_run_of_no_end(void **state)
 {
     static const unsigned char bytes[] = {0xfe, 0xff, 0xff, 0xff, 0x0f, 1};
@@ -474,6 +517,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_and_packed_values),
+        cmocka_unit_test(packed_values_of_each_width),
         cmocka_unit_test(a_run_of_no_end),
         cmocka_unit_test(deltas),
         cmocka_unit_test(deltas_of_few_bytes),
