@@ -212,6 +212,7 @@ struct mr_pull mr_pull_rows(const struct mr_pull *pull, uint64_t rows)
     struct mr_pull p = *pull;
 
     p.rows = rows == 0 ? 1 : rows > MR_BLOCK_ROWS_MAX ? MR_BLOCK_ROWS_MAX : (uint32_t)rows;
+    p.unit = p.rows == pull->rows ? pull->unit : 0; /* other rows end elsewhere */
     return p;
 }
 
