@@ -56,31 +56,54 @@ static bool next_run(struct mr_rle *r)
     return true;
 }
 
-/* Eight values of a width that the compiler knows. */
-#define UNPACK_8(w)                                                                                \
-    case w:                                                                                        \
-        for (uint32_t i = 0; i < n; i += 8, p += (w)) {                                            \
-            _Pragma("GCC unroll 8") for (unsigned k = 0; k < 8; k++)                               \
-            {                                                                                      \
-                unsigned bit = k * (w);                                                            \
-                                                                                                   \
-                to[i + k] = (uint32_t)(mr_load64(p + bit / 8) >> (bit % 8) & mask);                \
-            }                                                                                      \
-        }                                                                                          \
-        break;
-#define UNPACK_WIDTHS(X)                                                                           \
-    X(1)                                                                                           \
-    X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18)  \
-        X(19) X(20) X(21) X(22) X(23) X(24)
+/* Eight values at a time, of a width that the compiler knows. */
+static inline __attribute__((always_inline)) void
+unpack_width(const unsigned char *p, unsigned width, uint32_t *to, uint32_t n)
+{
+    const uint64_t mask = (UINT64_C(1) << width) - 1;
+
+    for (uint32_t i = 0; i < n; i += 8, p += width) {
+#pragma GCC unroll 8
+        for (unsigned k = 0; k < 8; k++) {
+            unsigned bit = k * width;
+
+            to[i + k] = (uint32_t)(mr_load64(p + bit / 8) >> (bit % 8) & mask);
+        }
+    }
+}
+
+#define WIDTH(w)                                                                                   \
+    case w: unpack_width(p, w, to, n); break
 
 /* @n values, a multiple of 8, from a whole byte on: behind the last one's first byte there are 7
  * more. Widths above 24 are those of huge dictionaries: they take the slow way. */
 static void unpack_eights(const unsigned char *p, unsigned width, uint32_t *to, uint32_t n)
 {
-    const uint64_t mask = (UINT64_C(1) << width) - 1;
-
     switch (width) {
-        UNPACK_WIDTHS(UNPACK_8)
+        WIDTH(1);
+        WIDTH(2);
+        WIDTH(3);
+        WIDTH(4);
+        WIDTH(5);
+        WIDTH(6);
+        WIDTH(7);
+        WIDTH(8);
+        WIDTH(9);
+        WIDTH(10);
+        WIDTH(11);
+        WIDTH(12);
+        WIDTH(13);
+        WIDTH(14);
+        WIDTH(15);
+        WIDTH(16);
+        WIDTH(17);
+        WIDTH(18);
+        WIDTH(19);
+        WIDTH(20);
+        WIDTH(21);
+        WIDTH(22);
+        WIDTH(23);
+        WIDTH(24);
     }
 }
 
