@@ -44,7 +44,8 @@ static bool queue_is_sound_locked(const struct mr_ahead *a)
 /* How many elements there is room for, of so many at most. */
 static uint32_t rows_left_locked(const struct mr_ahead *a)
 {
-    bool quick = a->bytes < DISTANCE_BYTES && a->ns < QUICK_NS && a->blocks < SMALL_BLOCKS_MAX;
+    bool quick = a->blocks_max > 1 && a->bytes < DISTANCE_BYTES && a->ns < QUICK_NS &&
+                 a->blocks < SMALL_BLOCKS_MAX;
 
     if (a->rows_max == 0 || quick) {
         return a->demand;
@@ -72,15 +73,16 @@ static bool is_full_locked(const struct mr_ahead *a)
                            : a->blocks >= a->blocks_max && !may_go_further_locked(a);
 }
 
-/* A full queue of what is quickly made gets half empty first. */
+/* A full queue of what is quickly made gets half empty first: in elements, for all that waits may
+ * be one block that the consumer takes bit by bit. */
 static bool may_pull_locked(struct mr_ahead *a)
 {
-    if (a->ended || a->pulling || (a->full && a->blocks > a->low)) {
+    if (a->ended || a->pulling || (a->full && a->rows > a->low)) {
         return false;
     }
     a->full = is_full_locked(a);
     if (a->full) {
-        a->low = a->slow == 0 ? a->blocks / 2 : a->blocks - 1;
+        a->low = a->slow == 0 ? a->rows / 2 : a->rows;
     }
     return !a->full;
 }

@@ -42,8 +42,8 @@ struct mr_ahead {
     uint32_t demand;
     uint32_t slow; /* calls of the input, the last ones, that were not quick */
     bool pulling;
-    bool full; /* it was, and more than `low` blocks are left */
-    uint32_t low;
+    bool full; /* it was, and more than `low` elements are left */
+    uint64_t low;
     bool ended;
 };
 

@@ -18,6 +18,7 @@
 #define SLOW_STEP (2 * MR_NS_PER_MS)
 #define ELEMENTS 40000
 #define BLOCKS_MAX 256u
+#define MANY 10000
 
 static _Thread_local int64_t now = 1;
 static atomic_int_least64_t step = QUICK_STEP;
@@ -277,33 +278,47 @@ struct opened {
     struct mr_ahead ahead;
 };
 
-static void open_small_blocks(struct opened *o, uint64_t rows_max)
+/* @budget: bytes that may wait; 0: as many as the machine has. */
+static void open_ahead(struct opened *o, mr_dataset *ds, uint64_t rows_max, uint64_t budget)
 {
-    const struct mr_engine_options opts = {.threads = 2};
+    const struct mr_engine_options opts = {.threads = 2, .memory_budget_bytes = budget};
     struct mr_op_iter *input = NULL;
 
-    o->ds = make_small_blocks();
+    o->ds = ds;
     CHECK_OK(mr_env_init(&o->env, o->ds, &opts, e));
     struct mr_op_ctx ctx = {.env = &o->env, .path = MR_ROOT_PATH, .outermost = true};
     CHECK_OK(mr_op_open(&ctx, o->ds, &input, e));
     mr_ahead_init(&o->ahead, &o->env, o->ds, input, rows_max);
+    o->ahead.unusual = true; /* no trial */
 }
 
-static void close_small_blocks(struct opened *o)
+static void open_small_blocks(struct opened *o, uint64_t rows_max)
+{
+    open_ahead(o, make_small_blocks(), rows_max, 0);
+    o->ahead.unusual = false;
+}
+
+static void close_ahead(struct opened *o)
 {
     mr_ahead_close(&o->ahead);
     mr_env_destroy(&o->env);
     mr_dataset_unref(o->ds);
 }
 
-static void pull_one(struct opened *o)
+/* At most so many elements. */
+static void pull_some(struct opened *o, uint32_t rows)
 {
     const struct mr_pull pull = {
-        .rows = 1, .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
+        .rows = rows, .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
     mr_block *block = NULL;
 
     CHECK_OK(mr_ahead_pull(&o->ahead, &pull, &block, e));
     mr_block_unref(block);
+}
+
+static void pull_one(struct opened *o)
+{
+    pull_some(o, 1);
 }
 
 static void small_blocks_are_counted(void **state)
@@ -319,7 +334,7 @@ static void small_blocks_are_counted(void **state)
             assert_in_range(blocks_when_idle(&o.ahead), 1,
                             sizes[i] > BLOCKS_MAX ? sizes[i] : BLOCKS_MAX);
         }
-        close_small_blocks(&o);
+        close_ahead(&o);
     }
 }
 
@@ -328,8 +343,7 @@ static void the_thread_is_not_woken_for_each_block(void **state)
 {
     struct opened o;
 
-    open_small_blocks(&o, 0);
-    o.ahead.unusual = true; /* no trial */
+    open_ahead(&o, make_small_blocks(), 0, 0);
     pull_one(&o);
     uint32_t full = blocks_when_full(&o.ahead);
 
@@ -340,7 +354,7 @@ static void the_thread_is_not_woken_for_each_block(void **state)
     }
     pull_one(&o);
     wait_for_blocks(&o.ahead, full / 2 + 2);
-    close_small_blocks(&o);
+    close_ahead(&o);
 }
 
 /* Of what takes long, as much is ready as there is room for. */
@@ -354,7 +368,51 @@ static void what_takes_long_is_made_as_soon_as_there_is_room(void **state)
         pull_one(&o);
         wait_for_blocks(&o.ahead, 20);
     }
-    close_small_blocks(&o);
+    close_ahead(&o);
+}
+
+/* ... even if all that waits is what is left of one block. */
+static void what_waits_is_counted_in_elements(void **state)
+{
+    const uint32_t room = 50;
+    struct opened o;
+
+    open_ahead(&o, make_range(0, INT64_C(1) << 40, 1), room, 0);
+    pull_one(&o);
+    (void)blocks_when_full(&o.ahead); /* each with twice the elements of the one before */
+    atomic_store(&step, SLOW_STEP);
+    do {
+        pull_some(&o, MANY);
+    } while (blocks_when_full(&o.ahead) > 1);
+    for (int i = 0; i < MANY; i++) {
+        pull_one(&o);
+        mr_mutex_lock(&o.ahead.driver.lock);
+        bool rests = o.ahead.full;
+        uint64_t rows = o.ahead.rows;
+        mr_mutex_unlock(&o.ahead.driver.lock);
+        assert_true(rows >= room || !rests);
+    }
+    close_ahead(&o);
+}
+
+/* What there is beyond the elements that were asked for gives way, as does what is automatic: of
+ * blocks that double, one more than there is memory for. */
+static void small_blocks_have_no_room_where_there_is_no_memory(void **state)
+{
+    const uint64_t budget = 10000;
+    static const uint64_t sizes[] = {0, 1};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct opened o;
+
+        open_ahead(&o, make_range(0, INT64_C(1) << 40, 1), sizes[i], budget);
+        for (int turn = 0; turn < 3; turn++) {
+            pull_one(&o);
+            (void)blocks_when_full(&o.ahead);
+            assert_in_range(o.ahead.bytes, budget / 4, 2 * budget);
+        }
+        close_ahead(&o);
+    }
 }
 
 /* Such as those that fill the buffer of a shuffle: neither way is tried. */
@@ -362,8 +420,7 @@ static void unusual_calls_are_not_measured(void **state)
 {
     struct opened o;
 
-    open_small_blocks(&o, 0);
-    o.ahead.unusual = true;
+    open_ahead(&o, make_small_blocks(), 0, 0);
     for (int i = 0; i < 10000; i++) {
         pull_one(&o);
     }
@@ -373,7 +430,7 @@ static void unusual_calls_are_not_measured(void **state)
         pull_one(&o);
     }
     assert_true(paused > 0);
-    close_small_blocks(&o);
+    close_ahead(&o);
 }
 
 /* ---- which way is found to be the quicker one ---- */
@@ -490,6 +547,8 @@ int main(void)
         cmocka_unit_test_setup(small_blocks_are_counted, begin),
         cmocka_unit_test_setup(the_thread_is_not_woken_for_each_block, begin),
         cmocka_unit_test_setup(what_takes_long_is_made_as_soon_as_there_is_room, begin),
+        cmocka_unit_test_setup(what_waits_is_counted_in_elements, begin),
+        cmocka_unit_test_setup(small_blocks_have_no_room_where_there_is_no_memory, begin),
         cmocka_unit_test_setup(unusual_calls_are_not_measured, begin),
         cmocka_unit_test(the_quicker_way_is_used),
         cmocka_unit_test(the_next_trial_begins_with_the_choice),
