@@ -15,7 +15,7 @@
 /* Results of so many bytes are streamed. */
 #define MR_STREAM_COPY_BYTES ((uint64_t)4 << 20)
 
-/* As memcpy(). Another thread may read @to after mr_stream_end(). */
+/* As memcpy(). Another thread may read @to, or get its memory, after mr_stream_end(). */
 static inline void mr_stream_copy(unsigned char *to, const unsigned char *from, size_t n)
 {
 #ifdef __SSE2__

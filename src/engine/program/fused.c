@@ -109,7 +109,6 @@ static int run_all(const struct mr_program *p, struct running *r, uint64_t total
             stream_tile(r, at, n);
         }
     }
-    mr_stream_end();
     return MR_OK;
 }
 
@@ -144,6 +143,9 @@ bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint
     }
     r.streams = bytes >= MR_STREAM_COPY_BYTES;
     *rc = run_all(p, &r, rows * per_row, per_row, bad_row, err);
+    if (r.streams) {
+        mr_stream_end(); /* on failure, too: the memory goes to others */
+    }
 
 out:
     for (uint32_t i = 0; i < made; i++) {

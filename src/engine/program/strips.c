@@ -173,7 +173,6 @@ static int conclude(struct strips *s)
     if (s->nloose > 0) {
         MR_TRY(mr_block_concat((const mr_block *const *)s->loose, s->n, &joined, NULL));
     }
-    mr_stream_end();
     for (uint32_t i = 0; i < s->p->nkept; i++) {
         struct mr_owned_column *column = &s->all[s->p->kept[i]];
 
@@ -224,6 +223,7 @@ bool mr_strips_run(const struct mr_program *p, const mr_block *in, const mr_bloc
                        .places = mr_calloc(MR_MAX(p->nkept, 1), sizeof *s.places)};
     s.loose = mr_calloc(s.n, sizeof(mr_block *));
     int rc = run_all(&s, random);
+    mr_stream_end(); /* on failure, too: the memory goes to others */
 
     for (uint32_t i = 0; s.places != NULL && i < p->nkept; i++) {
         mr_output_drop(&s.places[i]);
