@@ -158,6 +158,54 @@ static void large_results(void **state)
     mr_program_free(p);
 }
 
+/* As many as a fused step has, of all widths: the same as those of fewer rows, which are not
+ * streamed. */
+static void many_large_results(void **state)
+{
+    enum { RESULTS = 60, SOME = 1000 };
+    static const mr_dtype kinds[] = {MR_COMPLEX128, MR_FLOAT64, MR_INT8, MR_COMPLEX64, MR_INT64};
+    const uint32_t rows = MR_STREAM_COPY_BYTES / 16 + 77;
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t small = OP(b, "floor_mod", 0, constant(b, 100));
+    uint32_t results[RESULTS];
+
+    for (uint32_t i = 0; i < RESULTS; i++) {
+        mr_dtype kind = kinds[i % 5];
+        bool complex = kind == MR_COMPLEX128 || kind == MR_COMPLEX64;
+        mr_dtype part = kind == MR_COMPLEX128  ? MR_FLOAT64
+                        : kind == MR_COMPLEX64 ? MR_FLOAT32
+                                               : kind;
+        uint32_t x = cast(b, small, part);
+
+        x = complex ? OP(b, "complex", x, x) : x;
+        results[i] = add(b, complex ? "complex_add" : "add", NULL, 2,
+                         (uint32_t[]){i >= 5 ? results[i - 5] : x, x});
+    }
+    mr_program *p = compile(b, results, RESULTS);
+    mr_block *block = ints(rows, NULL);
+    mr_block *out = run_ok(p, block);
+
+    for (uint32_t first = 0; first < rows; first += SOME) {
+        uint32_t n = MR_MIN(rows - first, SOME);
+        mr_block *part = NULL;
+
+        CHECK_OK(mr_block_slice(block, first, n, &part, e));
+        mr_block *want = run_ok(p, part);
+        for (uint32_t i = 0; i < RESULTS; i++) {
+            size_t width = mr_dtype_size(kinds[i % 5]);
+            const unsigned char *got = mr_block_column(out, i)->data;
+
+            assert_memory_equal(got + first * width, mr_block_column(want, i)->data, n * width);
+        }
+        mr_block_unref(want);
+        mr_block_unref(part);
+    }
+    mr_block_unref(out);
+    mr_block_unref(block);
+    mr_program_free(p);
+}
+
 static void a_bad_row_among_large_results(void **state)
 {
     const uint32_t rows = MR_STREAM_COPY_BYTES / sizeof(int64_t) + 77;
@@ -771,6 +819,7 @@ int main(void)
         cmocka_unit_test(a_constant_that_fails),
         cmocka_unit_test(a_bad_row_leaves_the_rows_before_it),
         cmocka_unit_test(large_results),
+        cmocka_unit_test(many_large_results),
         cmocka_unit_test(a_bad_row_among_large_results),
         cmocka_unit_test(values_of_different_shapes),
         cmocka_unit_test(rows_of_different_shapes),
