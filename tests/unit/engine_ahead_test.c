@@ -102,10 +102,11 @@ static void expect_end(mr_engine_iter *it)
     assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, -1, &block, &err), MR_END);
 }
 
-static uint32_t in_place_outcome(void)
+/* What an iterator leaves that has found out which way is the quicker one. */
+static uint32_t outcome(bool in_place)
 {
     const struct mr_trial t = {
-        .phase = MR_TRIAL_RESTING, .second = true, .rest_ns = MR_TRIAL_REST_NS_MAX};
+        .phase = MR_TRIAL_RESTING, .second = in_place, .rest_ns = MR_TRIAL_REST_NS_MAX};
 
     return mr_trial_outcome(&t);
 }
@@ -153,7 +154,7 @@ static void the_next_iterator_begins_as_the_last_one_worked(void **state)
     void *saved = NULL;
     size_t size = 0;
 
-    atomic_store(&ds->trial_outcome, in_place_outcome());
+    atomic_store(&ds->trial_outcome, outcome(true));
     mr_engine_close(it);
     it = open_with(ds, &(struct read_options){0});
     assert_false(is_in_place());
@@ -172,18 +173,88 @@ static void the_next_iterator_begins_as_the_last_one_worked(void **state)
     mr_dataset_unref(ds);
 }
 
-/* What an iterator has found out is kept for the next one. */
-static void what_was_found_out_is_kept(void **state)
-{
-    mr_dataset *ds = make_numbers();
-    mr_engine_iter *it = open_with(ds, &(struct read_options){0});
+/* ---- a shuffle, whose input is pulled ahead if that is known to pay or not ---- */
 
-    assert_false(mr_ahead_is_known(ds));
-    for (int64_t i = 0; i < ELEMENTS; i++) {
-        expect_next(it, i);
+#define SHUFFLED 400
+
+/* ... and which is itself pulled ahead. */
+static mr_dataset *make_shuffled(void)
+{
+    mr_dataset *ds = make("shuffle", make_range(0, SHUFFLED, 1), NULL,
+                          ATTRS(INT_ATTR("buffer_size", 50), INT_ATTR("seed", 7)), NULL);
+
+    return make_one("prefetch", ds, "buffer_size", 1);
+}
+
+static mr_engine_iter *open_shuffled(mr_dataset *ds)
+{
+    return open_with(ds, &(struct read_options){.threads = 2});
+}
+
+static int64_t next_shuffled(mr_engine_iter *it)
+{
+    mr_block *block = NULL;
+
+    CHECK_OK(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, -1, &block, e));
+    int64_t value = *(const int64_t *)mr_block_data(block, 0);
+    mr_block_unref(block);
+    return value;
+}
+
+static void a_shuffle_begins_as_the_last_one_worked(void **state)
+{
+    mr_dataset *ds = make_shuffled();
+    mr_dataset *shuffle = ds->inputs[0];
+    mr_engine_iter *it = open_shuffled(ds);
+
+    (void)next_shuffled(it);
+    mr_engine_close(it);
+    assert_int_equal(paused, 0);
+    atomic_store(&shuffle->trial_outcome, outcome(true));
+    it = open_shuffled(shuffle); /* nobody pulls it ahead */
+    (void)next_shuffled(it);
+    mr_engine_close(it);
+    assert_int_equal(paused, 0);
+    it = open_shuffled(ds);
+    (void)next_shuffled(it);
+    mr_engine_close(it);
+    assert_int_equal(paused, 1);
+    mr_dataset_unref(ds);
+}
+
+/* Whatever was known when it was saved and when it was restored. */
+static void a_shuffle_goes_on_in_the_same_order(void **state)
+{
+    const uint32_t known[] = {0, outcome(false), outcome(true)};
+    mr_dataset *ds = make_shuffled();
+    mr_engine_iter *it = open_shuffled(ds);
+    int64_t want[SHUFFLED];
+
+    for (int i = 0; i < SHUFFLED; i++) {
+        want[i] = next_shuffled(it);
     }
     mr_engine_close(it);
-    assert_true(mr_ahead_is_known(ds));
+    for (int way = 0; way < 9; way++) {
+        void *saved = NULL;
+        size_t size = 0;
+
+        atomic_store(&ds->inputs[0]->trial_outcome, known[way / 3]);
+        it = open_shuffled(ds);
+        for (int i = 0; i < 10; i++) {
+            assert_int_equal(next_shuffled(it), want[i]);
+        }
+        CHECK_OK(mr_engine_save(it, &saved, &size, e));
+        mr_engine_close(it);
+        atomic_store(&ds->inputs[0]->trial_outcome, known[way % 3]);
+        it = open_shuffled(ds);
+        CHECK_OK(mr_engine_restore(it, saved, size, e));
+        mr_free(saved);
+        for (int i = 10; i < SHUFFLED; i++) {
+            assert_int_equal(next_shuffled(it), want[i]);
+        }
+        expect_end(it);
+        mr_engine_close(it);
+    }
     mr_dataset_unref(ds);
 }
 
@@ -345,15 +416,17 @@ static void the_thread_is_not_woken_for_each_block(void **state)
 
     open_ahead(&o, make_small_blocks(), 0, 0);
     pull_one(&o);
-    uint32_t full = blocks_when_full(&o.ahead);
+    uint32_t full = blocks_when_full(&o.ahead); /* or one less, if that one was given since */
+    uint64_t low = o.ahead.low;
 
     assert_in_range(full, 8, BLOCKS_MAX);
-    for (uint32_t left = full - 1; left > full / 2; left--) {
+    assert_in_range(low, full / 2, (full + 1) / 2);
+    for (uint32_t left = full - 1; left > low; left--) {
         pull_one(&o);
         assert_int_equal(blocks_when_idle(&o.ahead), left);
     }
     pull_one(&o);
-    wait_for_blocks(&o.ahead, full / 2 + 2);
+    wait_for_blocks(&o.ahead, (uint32_t)low + 2);
     close_ahead(&o);
 }
 
@@ -433,6 +506,38 @@ static void unusual_calls_are_not_measured(void **state)
     close_ahead(&o);
 }
 
+/* What an iterator has found out is kept for the next one, as soon as it has. */
+static void what_was_found_out_is_kept(void **state)
+{
+    struct opened o;
+    bool chosen = false;
+
+    open_small_blocks(&o, 0);
+    for (int i = 0; i < MANY; i++) {
+        pull_one(&o);
+        chosen = chosen || o.ahead.trial.phase == MR_TRIAL_RESTING;
+        assert_true(mr_ahead_is_known(o.ds) == chosen);
+    }
+    assert_true(chosen);
+    close_ahead(&o);
+}
+
+static void the_thread_rests_behind_the_end(void **state)
+{
+    const struct mr_pull pull = {
+        .rows = MANY, .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
+    struct opened o;
+    mr_block *block = NULL;
+    mr_error err;
+
+    open_ahead(&o, make_range(0, 10, 1), 0, 0);
+    while (mr_ahead_pull(&o.ahead, &pull, &block, &err) == MR_OK) {
+        mr_block_unref(block);
+    }
+    assert_int_equal(blocks_when_idle(&o.ahead), 0);
+    close_ahead(&o);
+}
+
 /* ---- which way is found to be the quicker one ---- */
 
 /* Calls in ways that take @ns for an element: how many of @calls were in the second one. */
@@ -473,6 +578,10 @@ static void the_next_trial_begins_with_the_choice(void **state)
     mr_trial_resume(&next, mr_trial_outcome(&t));
     assert_int_equal(next.rest_ns, t.rest_ns);
     assert_int_equal(calls_in_second(&next, (int64_t[]){12000, 10000}, 10000), 10000);
+    while (next.rest_ns == t.rest_ns) { /* it is confirmed */
+        (void)calls_in_second(&next, (int64_t[]){12000, 10000}, 1);
+    }
+    assert_int_equal(next.rest_ns, MR_MIN(2 * t.rest_ns, MR_TRIAL_REST_NS_MAX));
     (void)calls_in_second(&next, (int64_t[]){10000, 30000}, LONG); /* and it changes */
     assert_false(next.second);
 
@@ -539,7 +648,8 @@ int main(void)
         cmocka_unit_test_setup(elements_are_the_same_whoever_pulls, begin),
         cmocka_unit_test_setup(it_is_saved_either_way, begin),
         cmocka_unit_test_setup(the_next_iterator_begins_as_the_last_one_worked, begin),
-        cmocka_unit_test_setup(what_was_found_out_is_kept, begin),
+        cmocka_unit_test_setup(a_shuffle_begins_as_the_last_one_worked, begin),
+        cmocka_unit_test_setup(a_shuffle_goes_on_in_the_same_order, begin),
         cmocka_unit_test_setup(what_takes_long_goes_back_to_a_thread, begin),
         cmocka_unit_test_setup(elements_are_the_same_whoever_pulls, begin_with_room),
         cmocka_unit_test_setup(it_is_saved_either_way, begin_with_room),
@@ -549,6 +659,8 @@ int main(void)
         cmocka_unit_test_setup(what_takes_long_is_made_as_soon_as_there_is_room, begin),
         cmocka_unit_test_setup(what_waits_is_counted_in_elements, begin),
         cmocka_unit_test_setup(small_blocks_have_no_room_where_there_is_no_memory, begin),
+        cmocka_unit_test_setup(what_was_found_out_is_kept, begin),
+        cmocka_unit_test_setup(the_thread_rests_behind_the_end, begin),
         cmocka_unit_test_setup(unusual_calls_are_not_measured, begin),
         cmocka_unit_test(the_quicker_way_is_used),
         cmocka_unit_test(the_next_trial_begins_with_the_choice),

@@ -158,30 +158,13 @@ static void large_results(void **state)
     mr_program_free(p);
 }
 
-/* As many as a fused step has, of all widths: the same as those of fewer rows, which are not
- * streamed. */
-static void many_large_results(void **state)
+enum { RESULTS = 60 };
+
+/* The same, streamed, as those of fewer rows, which are not. */
+static void expect_large_results(mr_builder *b, const uint32_t results[RESULTS])
 {
-    enum { RESULTS = 60, SOME = 1000 };
-    static const mr_dtype kinds[] = {MR_COMPLEX128, MR_FLOAT64, MR_INT8, MR_COMPLEX64, MR_INT64};
-    const uint32_t rows = MR_STREAM_COPY_BYTES / 16 + 77;
-    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
-    mr_builder *b = begin(&in, 1);
-    uint32_t small = OP(b, "floor_mod", 0, constant(b, 100));
-    uint32_t results[RESULTS];
-
-    for (uint32_t i = 0; i < RESULTS; i++) {
-        mr_dtype kind = kinds[i % 5];
-        bool complex = kind == MR_COMPLEX128 || kind == MR_COMPLEX64;
-        mr_dtype part = kind == MR_COMPLEX128  ? MR_FLOAT64
-                        : kind == MR_COMPLEX64 ? MR_FLOAT32
-                                               : kind;
-        uint32_t x = cast(b, small, part);
-
-        x = complex ? OP(b, "complex", x, x) : x;
-        results[i] = add(b, complex ? "complex_add" : "add", NULL, 2,
-                         (uint32_t[]){i >= 5 ? results[i - 5] : x, x});
-    }
+    enum { SOME = 1000 };
+    const uint32_t rows = MR_STREAM_COPY_BYTES / 64 + 77;
     mr_program *p = compile(b, results, RESULTS);
     mr_block *block = ints(rows, NULL);
     mr_block *out = run_ok(p, block);
@@ -193,8 +176,9 @@ static void many_large_results(void **state)
         CHECK_OK(mr_block_slice(block, first, n, &part, e));
         mr_block *want = run_ok(p, part);
         for (uint32_t i = 0; i < RESULTS; i++) {
-            size_t width = mr_dtype_size(kinds[i % 5]);
-            const unsigned char *got = mr_block_column(out, i)->data;
+            const struct mr_column *all = mr_block_column(out, i);
+            size_t width = mr_dtype_size((mr_dtype)all->dtype);
+            const unsigned char *got = all->data;
 
             assert_memory_equal(got + first * width, mr_block_column(want, i)->data, n * width);
         }
@@ -204,6 +188,46 @@ static void many_large_results(void **state)
     mr_block_unref(out);
     mr_block_unref(block);
     mr_program_free(p);
+}
+
+/* A number below 100 as a value of @kind. */
+static uint32_t small_of(mr_builder *b, mr_dtype kind)
+{
+    mr_dtype part = kind == MR_COMPLEX128 ? MR_FLOAT64 : kind == MR_COMPLEX64 ? MR_FLOAT32 : kind;
+    uint32_t x = cast(b, OP(b, "floor_mod", 0, constant(b, 100)), part);
+
+    return part != kind ? OP(b, "complex", x, x) : x;
+}
+
+static void large_results_of_all_widths(void **state)
+{
+    static const mr_dtype kinds[] = {MR_COMPLEX128, MR_FLOAT64, MR_INT8, MR_COMPLEX64, MR_INT64};
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t results[RESULTS];
+
+    for (uint32_t i = 0; i < RESULTS; i++) {
+        mr_dtype kind = kinds[i % 5];
+        bool is_complex = kind == MR_COMPLEX128 || kind == MR_COMPLEX64;
+        uint32_t x = small_of(b, kind);
+        uint32_t before = i >= 5 ? results[i - 5] : x;
+
+        results[i] = is_complex ? OP(b, "complex_add", before, x) : OP(b, "add", before, x);
+    }
+    expect_large_results(b, results);
+}
+
+/* As many and as wide as a fused step can have. */
+static void the_widest_large_results(void **state)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t results[RESULTS];
+
+    for (uint32_t i = 0; i < RESULTS; i++) {
+        results[i] = OP(b, "conj", i > 0 ? results[i - 1] : small_of(b, MR_COMPLEX128));
+    }
+    expect_large_results(b, results);
 }
 
 static void a_bad_row_among_large_results(void **state)
@@ -819,7 +843,8 @@ int main(void)
         cmocka_unit_test(a_constant_that_fails),
         cmocka_unit_test(a_bad_row_leaves_the_rows_before_it),
         cmocka_unit_test(large_results),
-        cmocka_unit_test(many_large_results),
+        cmocka_unit_test(large_results_of_all_widths),
+        cmocka_unit_test(the_widest_large_results),
         cmocka_unit_test(a_bad_row_among_large_results),
         cmocka_unit_test(values_of_different_shapes),
         cmocka_unit_test(rows_of_different_shapes),

@@ -117,12 +117,13 @@ static int keep(struct strips *s, uint32_t first, uint32_t n)
         if (mr_strips_bytes(&made->c, n) != bytes) {
             return MR_EINVAL; /* not what the spec says: the run of all rows has the words */
         }
-        uint64_t from = made->c.kind == MR_COLUMN_VAR ? made->c.starts[0] * place->width : 0;
+        uint64_t at = made->c.kind == MR_COLUMN_VAR ? made->c.starts[0] * place->width : 0;
+        const unsigned char *from = (const unsigned char *)made->c.data + at;
         unsigned char *to = place->values + first * place->per_row * place->width;
         if (s->rows * place->per_row * place->width >= MR_STREAM_COPY_BYTES) {
-            mr_stream_copy(to, (const unsigned char *)made->c.data + from, bytes);
+            mr_stream_copy(to, from, bytes);
         } else {
-            mr_copy_bytes(to, (const unsigned char *)made->c.data + from, bytes);
+            mr_copy_bytes(to, from, bytes);
         }
     }
     return s->nloose == 0
