@@ -133,12 +133,6 @@ static void ask_others(mr_core *core, struct mr_iteration *it)
     }
 }
 
-static int try_later(mr_error *err)
-{
-    err->traits |= MR_RETRYABLE;
-    return MR_EUNAVAIL;
-}
-
 /* Where the others are, at one moment. They go on for a while when somebody has left, with what was
  * complete, each at its own pace. */
 static int place(mr_core *core, struct mr_iteration *it, const struct mr_seat *mine, uint64_t *from,
@@ -151,9 +145,8 @@ static int place(mr_core *core, struct mr_iteration *it, const struct mr_seat *m
     ask_others(core, it);
     others = look_at_others(core, it, mine);
     if (others.silent > 0 && core->now < mr_time_add(it->rounds->asked, MR_ASK_MS)) {
-        mr_error_set(err, MR_EUNAVAIL, "consumer %u: the others are being asked where they are",
-                     index);
-        return try_later(err);
+        return mr_error_set(err, MR_EUNAVAIL,
+                            "consumer %u: the others are being asked where they are", index);
     }
     if (others.anchors == 0) {
         return refuse_all_new(core, it, index, others.there > 0, err);
@@ -161,10 +154,10 @@ static int place(mr_core *core, struct mr_iteration *it, const struct mr_seat *m
     if (others.most - others.least > 1) {
         list_positions(core, it, positions, sizeof positions);
         if (core->now < mr_time_add(others.advanced, MR_STILL_MS)) {
-            mr_error_set(err, MR_EUNAVAIL,
-                         "consumer %u: the others still read on, more than a round apart (%s)",
-                         index, positions);
-            return try_later(err);
+            return mr_error_set(
+                err, MR_EUNAVAIL,
+                "consumer %u: the others still read on, more than a round apart (%s)", index,
+                positions);
         }
         return mr_error_set(
             err, MR_EPRECOND,
