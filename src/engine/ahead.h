@@ -1,9 +1,9 @@
 /*
  * Pulling ahead: a thread pulls an input while the consumer is busy. What is ready waits in a
  * queue: at most so many elements (more of them if they are small and quickly made, for handing
- * each over would cost more than it brings), or, if that is automatic, as many blocks as it takes
- * for the consumer not to find the queue empty. This is what prefetch does, and what shuffle does
- * with its input below a stage that pulls ahead anyway.
+ * each over would cost more than it brings, and there is memory), or, if that is automatic, as many
+ * blocks as it takes for the consumer not to find the queue empty. This is what prefetch does, and
+ * what shuffle does with its input below a stage that pulls ahead anyway.
  *
  * If blocks are so quickly made that handing them over may cost more than it brings, the thread
  * rests from time to time and the consumer pulls for itself; what has proved to be quicker goes on
