@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#ifdef __SSE2__
+#if defined(__SSE2__) && !defined(MR_SANITIZE) /* sanitizers do not see such stores */
+#define MR_STREAMS
 #include <emmintrin.h>
 #endif
 
@@ -18,7 +19,7 @@
 /* As memcpy(). Another thread may read @to, or get its memory, after mr_stream_end(). */
 static inline void mr_stream_copy(unsigned char *to, const unsigned char *from, size_t n)
 {
-#ifdef __SSE2__
+#ifdef MR_STREAMS
     size_t head = -(uintptr_t)to % sizeof(__m128i);
 
     if (n >= 4 * sizeof(__m128i)) {
@@ -50,7 +51,7 @@ static inline void mr_stream_copy(unsigned char *to, const unsigned char *from, 
 
 static inline void mr_stream_end(void)
 {
-#ifdef __SSE2__
+#ifdef MR_STREAMS
     _mm_sfence();
 #endif
 }
