@@ -73,6 +73,13 @@ static bool is_full_locked(const struct mr_ahead *a)
                            : a->blocks >= a->blocks_max && !may_go_further_locked(a);
 }
 
+/* All that waits together: if one of some blocks took long, the next one like it may take longer
+ * than a half of them lasts. */
+static bool was_quickly_made_locked(const struct mr_ahead *a)
+{
+    return a->ns < (int64_t)a->blocks * QUICK_NS;
+}
+
 /* A full queue of what is quickly made gets half empty first: in elements, for all that waits may
  * be one block that the consumer takes bit by bit. */
 static bool may_pull_locked(struct mr_ahead *a)
@@ -82,7 +89,7 @@ static bool may_pull_locked(struct mr_ahead *a)
     }
     a->full = is_full_locked(a);
     if (a->full) {
-        a->low = a->slow == 0 ? a->rows / 2 : a->rows;
+        a->low = was_quickly_made_locked(a) ? a->rows / 2 : a->rows;
     }
     return !a->full;
 }

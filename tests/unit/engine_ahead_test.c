@@ -444,6 +444,13 @@ static void what_takes_long_is_made_as_soon_as_there_is_room(void **state)
     close_ahead(&o);
 }
 
+/* With so many elements in the queue the thread rests; UINT64_MAX: it does not. */
+static uint64_t rests_with(struct mr_ahead *a)
+{
+    MR_LOCK(&a->driver.lock);
+    return a->full ? a->rows : UINT64_MAX;
+}
+
 /* ... even if all that waits is what is left of one block. */
 static void what_waits_is_counted_in_elements(void **state)
 {
@@ -459,11 +466,27 @@ static void what_waits_is_counted_in_elements(void **state)
     } while (blocks_when_full(&o.ahead) > 1);
     for (int i = 0; i < MANY; i++) {
         pull_one(&o);
-        mr_mutex_lock(&o.ahead.driver.lock);
-        bool rests = o.ahead.full;
-        uint64_t rows = o.ahead.rows;
-        mr_mutex_unlock(&o.ahead.driver.lock);
-        assert_true(rows >= room || !rests);
+        assert_true(rests_with(&o.ahead) >= room);
+    }
+    close_ahead(&o);
+}
+
+/* ... and even if the last call was quick: others behind it may take long again. */
+static void what_takes_long_now_and_then_is_made_as_soon(void **state)
+{
+    const uint32_t room = 20;
+    struct opened o;
+
+    atomic_store(&step, SLOW_STEP);
+    open_ahead(&o, make_small_blocks(), room, 0);
+    pull_one(&o);
+    (void)blocks_when_full(&o.ahead);
+    atomic_store(&step, QUICK_STEP / 10);
+    for (int i = 0; i < 5; i++) {
+        pull_one(&o);
+        assert_true(rests_with(&o.ahead) >= room);
+        wait_for_blocks(&o.ahead, room);
+        assert_int_equal(o.ahead.slow, 0);
     }
     close_ahead(&o);
 }
@@ -658,6 +681,7 @@ int main(void)
         cmocka_unit_test_setup(the_thread_is_not_woken_for_each_block, begin),
         cmocka_unit_test_setup(what_takes_long_is_made_as_soon_as_there_is_room, begin),
         cmocka_unit_test_setup(what_waits_is_counted_in_elements, begin),
+        cmocka_unit_test_setup(what_takes_long_now_and_then_is_made_as_soon, begin),
         cmocka_unit_test_setup(small_blocks_have_no_room_where_there_is_no_memory, begin),
         cmocka_unit_test_setup(what_was_found_out_is_kept, begin),
         cmocka_unit_test_setup(the_thread_rests_behind_the_end, begin),
