@@ -196,7 +196,11 @@ void mr_ahead_init(struct mr_ahead *a, struct mr_env *env, const mr_dataset *ds,
                            .blocks_max = AUTOMATIC_MIN,
                            .demand = 1};
     a->last = &a->first;
-    mr_trial_resume(&a->trial, atomic_load_explicit(a->outcome, memory_order_relaxed));
+    uint32_t outcome = atomic_load_explicit(a->outcome, memory_order_relaxed);
+    if (outcome != 0) {
+        mr_trial_resume(&a->trial, outcome);
+        atomic_store_explicit(a->outcome, mr_trial_outcome(&a->trial), memory_order_relaxed);
+    }
     mr_driver_init(&a->driver, env, take_work, pull_block, a);
 }
 

@@ -110,13 +110,15 @@ static inline uint32_t mr_trial_outcome(const struct mr_trial *t)
     return 1 + (uint32_t)t->second + 2 * doubled;
 }
 
-/* Begin with the choice of another trial, for as long as that one would have kept to it. @outcome:
- * 0: there is none. */
+/* Begin with the choice of another trial, for half as long as that one would have kept to it: short
+ * epochs measure again, too, if each leaves the outcome that it began with. @outcome: 0: there is
+ * none. */
 static inline void mr_trial_resume(struct mr_trial *t, uint32_t outcome)
 {
     if (outcome != 0) {
         t->phase = MR_TRIAL_RESTING;
         t->second = t->was_second = (outcome - 1) % 2 != 0;
         t->rest_ns = MR_MIN(MR_TRIAL_REST_NS_MIN << (outcome - 1) / 2, MR_TRIAL_REST_NS_MAX);
+        t->rest_ns = MR_MAX(t->rest_ns / 2, MR_TRIAL_REST_NS_MIN);
     }
 }
