@@ -21,6 +21,7 @@ from ._experimental.records import (
     make_batched_features_dataset as make_batched_features_dataset,
     parse_example_dataset as parse_example_dataset,
 )
+from ._experimental.reducing import Reducer as Reducer, group_by_reducer as group_by_reducer
 from ._experimental.sources import (
     Transformation as _Transformation,
     assert_cardinality as assert_cardinality,
@@ -731,9 +732,6 @@ to_variant = _absent("to_variant", _pickles)
 make_saveable_from_iterator = _absent(
     "make_saveable_from_iterator", "iterators have get_state() and set_state()"
 )
-_reducing = "use Dataset.group_by_window and batch, and reduce each batch in a map"
-group_by_reducer = _absent("group_by_reducer", _reducing)
-Reducer = _absent("Reducer", _reducing)
 SHARD_HINT = -1  # as an argument of Dataset.shard it is refused: there is no such policy
 
 __getattr__ = _missing_name(__name__)

@@ -83,8 +83,9 @@ static bool is_read(const mr_dataset *ds)
 
 static bool holds_back(const mr_dataset *ds)
 {
-    static const char *const names[] = {"prefetch",   "shuffle", "window", "group_by_window",
-                                        "interleave", "cache",   NULL};
+    static const char *const names[] = {
+        "prefetch",         "shuffle",    "window", "group_by_window",
+        "group_by_reducer", "interleave", "cache",  NULL};
 
     return is_one_of(ds, names) || runs_in_parallel(ds);
 }

@@ -267,6 +267,31 @@ def group_by_window(r: random.Random, spec: Any, depth: int) -> str | None:
 
 
 @step()
+def group_by_reducer(r: random.Random, spec: Any, depth: int) -> str | None:
+    names, values = parameters(spec)
+    if not values:
+        return None
+    number = scalar(r, components(spec, "x"), "int")
+    key = f"lambda {names}: {scalar(r, values, 'int')} % {r.randrange(1, 9)} - 2"
+    init, reduce, finalize = r.choice(
+        (
+            ("k * 0", f"s + {number}", "lambda s: s"),
+            ("(k, k * 0)", f"(s[0] * 3 + {number}, s[1] + 1)", "lambda s, n: {'n': n, 's': s}"),
+            ("m.zeros([0], m.int64)", f"m.concat([s, [{number}]], 0)", "lambda s: (s, m.size(s))"),
+            (
+                "m.constant('')",
+                f"m.strings.join([s, m.strings.as_string({number})])",
+                "lambda s: s",
+            ),
+            ("k", f"s + 12 // ({number} % 5)", "lambda s: 1000 // (s % 7)"),
+        )
+    )
+    reducer = f"m.experimental.Reducer(lambda k: {init}, lambda s, x: {reduce}, {finalize})"
+    text = f"apply(m.experimental.group_by_reducer({key}, {reducer}))"
+    return text + ".ignore_errors()" if "12 //" in text else text
+
+
+@step()
 def bucket(r: random.Random, spec: Any, depth: int) -> str | None:
     names, values = parameters(spec)
     if not values:

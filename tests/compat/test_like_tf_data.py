@@ -150,6 +150,8 @@ def test_deprecated_transformations():
     assert values(
         ten.take(4).apply(e.group_by_window(lambda x: x % 2, lambda k, w: w.batch(2), 2))
     ) == [[0, 2], [1, 3]]
+    total = e.Reducer(lambda k: k, lambda s, x: s + x, lambda s: s * 10)
+    assert values(ten.take(4).apply(e.group_by_reducer(lambda x: -x % 2, total))) == [20, 50]
     assert values(ten.take(2).apply(e.bucket_by_sequence_length(lambda x: x, [5], [2, 2]))) == [
         [0, 1]
     ]

@@ -80,6 +80,12 @@ LOSES_PLACES = {
     "unique": lambda ds: ds.unique(),
     "shuffle": lambda ds: ds.shuffle(4, seed=3, reshuffle_each_iteration=False),
     "group_by_window": lambda ds: ds.group_by_window(lambda x: x % 2, lambda key, group: group, 2),
+    "group_by_reducer": lambda ds: ds.apply(
+        mr.experimental.group_by_reducer(
+            lambda x: x % 2,
+            mr.experimental.Reducer(lambda key: np.int64(0), lambda s, x: s + x, lambda s: s),
+        )
+    ),
     "buckets": lambda ds: ds.bucket_by_sequence_length(lambda x: x % 9, [3, 6], [2, 2, 2]),
     "windows": lambda ds: ds.window(3).flat_map(lambda w: w.batch(3)),
     "windows that overlap": lambda ds: ds.window(3, shift=1, drop_remainder=True).flat_map(
@@ -470,6 +476,14 @@ SEVERAL_LINES = {
     "groups": lambda ds: ds.group_by_window(
         lambda line: 0, lambda key, group: group.batch(3), 3
     ).map(numbers),
+    "reduced groups": lambda ds: ds.skip(3)
+    .take(3)
+    .apply(
+        mr.experimental.group_by_reducer(
+            lambda line: 0,
+            mr.experimental.Reducer(lambda key: "", lambda s, line: s + line, number),
+        )
+    ),
     "slices of a batch": lambda ds: ds.batch(3)
     .flat_map(lambda b: Dataset.from_tensor_slices(b))
     .map(number),

@@ -60,6 +60,14 @@ PIPELINES = {
         lambda t: Dataset.from_tensors(t).repeat(3)
     ),
     "state of a scan": Dataset.range(8).scan(np.zeros(5, np.int64), lambda s, x: (s + x, s + x)),
+    "states of a reducer": Dataset.range(8).apply(
+        mr.experimental.group_by_reducer(
+            lambda x: x % 3,
+            mr.experimental.Reducer(
+                lambda key: np.zeros(5, np.int64), lambda s, x: s + x // 4, lambda s: (s, s)
+            ),
+        )
+    ),
     "shuffle": Dataset.from_tensor_slices(TABLE)
     .shuffle(7, seed=1, reshuffle_each_iteration=False)
     .repeat(2),

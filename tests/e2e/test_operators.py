@@ -706,6 +706,167 @@ def test_cache_is_on_the_memory_budget():
     assert values(inside) == [0, 0, 1, 0, 1, 2] == values(inside)
 
 
+# ---- group_by_reducer ----
+
+
+def reduced(ds, key, init, reduce, finalize=lambda *state: state):
+    reducer = mr.experimental.Reducer(init, reduce, finalize)
+    return ds.apply(mr.experimental.group_by_reducer(key, reducer))
+
+
+def zero(key):
+    return np.int64(0)
+
+
+def add(s, x):
+    return s + x
+
+
+def same(s):
+    return s
+
+
+def outcomes(ds):
+    """Elements, and the messages of errors in their places."""
+    it, found = iter(ds), []
+    while True:
+        try:
+            found.append(next(it).item())
+        except StopIteration:
+            return found
+        except mr.errors.InvalidArgumentError as e:
+            found.append(e.message)
+
+
+def test_group_by_reducer_gives_the_results_in_the_order_of_the_keys():
+    numbers = Dataset.from_tensor_slices(np.array([7, -5, 3, 2, -5, 0, -9, 8, 7]))
+    sums = reduced(numbers, lambda x: x, zero, add, same)
+    assert values(sums) == [-9, -10, 0, 2, 3, 14, 8]
+    assert sums.cardinality() == mr.UNKNOWN_CARDINALITY
+    assert values(reduced(Dataset.range(0), lambda x: x, zero, add, same)) == []
+    pairs = reduced(
+        Dataset.zip((Dataset.range(10), Dataset.range(10, 20))),
+        lambda a, b: b % 3,
+        lambda key: {"n": key, "s": "x"},
+        lambda s, ab: {"s": s["s"] + mr.strings.as_string(ab[0]), "n": s["n"] + ab[1]},
+        lambda s: (s["s"], s["n"]),
+    )
+    assert values(pairs) == [(b"x258", 45), (b"x0369", 59), (b"x147", 44)]
+    within = Dataset.range(2).flat_map(
+        lambda n: reduced(
+            Dataset.range(3), lambda x: x % 2, lambda _: n, lambda s, x: s + x * n, lambda s: s + n
+        )
+    )
+    assert values(within) == [0, 0, 4, 3]
+    many = reduced(Dataset.range(3001).shuffle(3001), lambda x: 7919 * x % 3001, zero, add, same)
+    assert values(many) == [pow(7919, -1, 3001) * key % 3001 for key in range(3001)]
+
+
+def test_a_state_of_group_by_reducer_may_grow():
+    def grown(first, next_state):
+        return reduced(Dataset.range(7), lambda x: x % 3, first, next_state, same)
+
+    vectors = grown(lambda key: mr.zeros([0], mr.int64), lambda s, x: mr.concat([s, [x]], 0))
+    assert vectors.element_spec == mr.TensorSpec([None], mr.int64)
+    assert values(vectors) == [[0, 3, 6], [1, 4], [2, 5]]
+    deeper = grown(lambda key: key, lambda s, x: mr.expand_dims(s, 0))
+    assert deeper.element_spec == mr.TensorSpec(None, mr.int64)
+    assert [x.shape for x in deeper] == [(1, 1, 1), (1, 1), (1, 1)]
+
+
+def test_what_fails_in_group_by_reducer_is_left_out():
+    ten = Dataset.range(10)
+
+    def check(value, bad):
+        return 0 * (1 // (value - bad))
+
+    by_three = lambda x: x % 3
+    found = outcomes(reduced(ten, lambda x: x % 3 + check(x, 4), zero, add, same))
+    assert re.search(r"group_by_reducer .*, element 4: .*division by zero", found[0])
+    assert found[1:] == [18, 8, 15]
+    found = outcomes(reduced(ten, by_three, lambda key: check(key, 1), add, same))
+    assert [re.search("element .: init_func", x).group()[8] for x in found[:3]] == ["1", "4", "7"]
+    assert found[3:] == [18, 15]
+    found = outcomes(reduced(ten, by_three, zero, lambda s, x: s + x + check(x, 4), same))
+    assert "element 4: reduce_func" in found[0] and found[1:] == [18, 8, 15]
+    keys = [mr.io.serialize_tensor(np.array(x, np.int64)) for x in (3, 2, [3], 3)]
+    of_any_shape = reduced(
+        Dataset.from_tensor_slices(keys),
+        lambda x: mr.io.parse_tensor(x, mr.int64),
+        zero,
+        lambda s, x: s + 1,
+        same,
+    )
+    found = outcomes(of_any_shape)
+    assert "element 2: the function gave a tensor of 1 dim" in found[0]
+    assert found[1:] == [1, 2]
+    alone = reduced(
+        ten.take(3), lambda x: x, lambda key: key + 5, lambda s, x: s + check(x, 1), same
+    )
+    assert outcomes(alone)[1:] == [5, 6, 7]  # its key has been seen
+    last = reduced(ten, by_three, zero, add, lambda s: s + check(s, 12))
+    found = outcomes(last)
+    assert "element 1: key 1: finalize_func" in found.pop(1) and found == [18, 15]
+    assert values(Dataset.zip(last.ignore_errors(), ten)) == [(18, 0), (15, 1)]
+    # That one stands for one result: a pair of others goes on.
+    assert values(Dataset.zip(last, ten).ignore_errors()) == [(18, 0), (15, 2)]
+
+
+def test_group_by_reducer_refuses_what_is_no_state():
+    ten = Dataset.range(10)
+    by_three = lambda x: x % 3
+    with pytest.raises(TypeError, match="int64 at first and float32 afterwards"):
+        reduced(ten, by_three, zero, lambda s, x: mr.cast(s, mr.float32))
+    with pytest.raises(TypeError, match="structure"):
+        reduced(ten, by_three, zero, lambda s, x: (s, x))
+    with pytest.raises(TypeError, match="reduce_func returned None"):
+        reduced(ten, by_three, zero, lambda s, x: None)
+    with pytest.raises(TypeError, match="init_func returned None"):
+        reduced(ten, by_three, lambda key: None, add)
+    with pytest.raises(TypeError, match="the finalize_func given .* returned a dataset"):
+        reduced(ten, by_three, zero, add, lambda s: Dataset.range(s))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="dtypes int32 and int64") as e:
+        reduced(ten, by_three, lambda key: 0, add)
+    assert "np.int64(0)" in e.value.__notes__[0]
+    with pytest.raises(TypeError, match="finalize_func calls its function with 2 arguments"):
+        reduced(ten, by_three, lambda key: (key, key), lambda s, x: s, lambda s: s)
+    for key, is_what in (
+        (lambda x: mr.cast(x, mr.int32), "int32"),
+        (lambda x: mr.stack([x]), r"int64.1"),
+    ):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="scalar int64.*" + is_what):
+            reduced(ten, key, zero, add)
+    with pytest.raises(TypeError, match="is a mr.experimental.Reducer, not int"):
+        ten.apply(mr.experimental.group_by_reducer(by_three, 3))
+    with pytest.raises(TypeError, match="init_func is a function, not int"):
+        reduced(ten, by_three, 3, add)
+
+
+def test_group_by_reducer_holds_states_only_and_says_when_they_do_not_fit():
+    options = mr.Options()
+    options.autotune.ram_budget = 1 << 18
+    few = reduced(Dataset.range(1 << 16), lambda x: x % 20, zero, add, same)
+    assert len(values(few.with_options(options))) == 20
+    many = reduced(Dataset.range(1 << 16), lambda x: x, zero, add, same)
+    it = iter(many.with_options(options))
+    for _ in range(2):  # it stays where it is
+        with pytest.raises(
+            mr.errors.ResourceExhaustedError,
+            match=r"group_by_reducer .*, element [0-9]+: the states of [0-9]+ keys hold .*budget",
+        ):
+            next(it)
+
+
+def test_the_functions_of_group_by_reducer_draw_apart():
+    def draw(_):
+        return mr.random.uniform([], maxval=1 << 30, dtype=mr.int64)
+
+    pairs = values(
+        reduced(Dataset.range(50), lambda x: x, draw, lambda s, x: mr.stack([s, draw(x)]))
+    )
+    assert len({x for pair in pairs for x in pair[0]}) == 100
+
+
 # ---- scan, reduce ----
 
 

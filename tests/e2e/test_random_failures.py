@@ -309,6 +309,25 @@ def group_by_window(r, depth, ds, items):
     )
 
 
+@step
+def group_by_reducer(r, depth, ds, items):
+    keys, sums = r.randrange(1, 4), {}
+
+    def put(x):
+        sums[x % keys] = sums.get(x % keys, 0) + x
+        return []
+
+    want = each(items, lost_or(put))
+    if STOP not in want:
+        want += [sums[key] for key in sorted(sums)]
+    reducer = mr.experimental.Reducer(lambda key: np.int64(0), lambda s, x: s + x, lambda s: s)
+    return (
+        ds.apply(mr.experimental.group_by_reducer(lambda x: x % keys, reducer)),
+        want,
+        f"group_by_reducer({keys})",
+    )
+
+
 # ---- several datasets ----
 
 

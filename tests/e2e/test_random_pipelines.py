@@ -378,6 +378,21 @@ def group_by_window(r, depth, ds, numbers):
 
 
 @step
+def group_by_reducer(r, depth, ds, numbers):
+    keys, growing = r.randrange(1, 9), r.random() < 0.5
+    reducer = mr.experimental.Reducer(
+        (lambda key: key) if not growing else (lambda key: mr.reshape(key, [1])),
+        (lambda s, x: s + x) if not growing else (lambda s, x: mr.concat([s, [x]], 0)),
+        lambda s: mr.reduce_sum(s) % 1000,
+    )
+    sums = {}
+    for x in numbers:
+        sums[x % keys] = sums.get(x % keys, x % keys) + x
+    ds = ds.apply(mr.experimental.group_by_reducer(lambda x: x % keys, reducer))
+    return (ds, [sums[key] % 1000 for key in sorted(sums)], f"group_by_reducer({keys}, {growing})")
+
+
+@step
 def bucket_by_sequence_length(r, depth, ds, numbers):
     sizes = [r.randrange(1, 4) for _ in range(3)]
     ds = ds.bucket_by_sequence_length(lambda x: x % 9, [3, 6], sizes).unbatch()

@@ -111,6 +111,15 @@ PIPELINES = {
         "map",
         ONE,
     ),
+    "key of a reducer": (
+        lambda f: lines(f).apply(
+            mr.experimental.group_by_reducer(
+                number, mr.experimental.Reducer(lambda _: 0, lambda n, s: n + 1, lambda n: n)
+            )
+        ),
+        "group_by_reducer",
+        ONE,
+    ),
     "bucket": (
         lambda f: lines(f).bucket_by_sequence_length(mr.strings.length, [9], [3, 3]).map(number),
         "map",

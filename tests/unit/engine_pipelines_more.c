@@ -325,6 +325,122 @@ static mr_dataset *p_group_fails(void)
     return groups_of(ds, fn_divide(ds, 5), 2, 3);
 }
 
+/* ---- group_by_reducer ---- */
+
+/* Where its functions fail: the first state of that key, that element, that sum. */
+struct failing {
+    int64_t init;
+    int64_t element;
+    int64_t sum;
+};
+static const struct failing nowhere = {-1, -1, -1};
+
+/* A state: a sum, a text and a vector. */
+static const struct mr_leaf_spec reduced[4] = {
+    {.dtype = MR_INT64},
+    {.dtype = MR_STRING},
+    {.dtype = MR_INT64, .rank = 1, .dims = {MR_DIM_UNKNOWN}},
+    {.dtype = MR_INT64}, /* an element behind it */
+};
+
+static mr_builder *begin_of(const struct mr_leaf_spec *leaves, size_t n)
+{
+    mr_builder *b = NULL;
+    mr_spec *spec = NULL;
+
+    CHECK_OK(mr_spec_new(leaves, n, NULL, &spec, e));
+    CHECK_OK(mr_builder_new(spec, NULL, &b, e));
+    mr_spec_unref(spec);
+    return b;
+}
+
+/* 0; an error if @x is @bad. */
+static uint32_t add_check(mr_builder *b, uint32_t x, int64_t bad)
+{
+    uint32_t less[2] = {x, add_int(b, bad)};
+    uint32_t divide[2] = {add_int(b, 100), add_op(b, "sub", less, 2, NULL, 0)};
+    uint32_t times[2] = {add_op(b, "floor_div", divide, 2, NULL, 0), add_int(b, 0)};
+
+    return add_op(b, "mul", times, 2, NULL, 0);
+}
+
+static uint32_t add_range(mr_builder *b, uint32_t stop)
+{
+    uint32_t in[3] = {add_int(b, 0), stop, add_int(b, 1)};
+
+    return add_op(b, "range_tensor", in, 3, NULL, 0);
+}
+
+/* key -> (0, "0", []) */
+static mr_function *fn_init(int64_t bad)
+{
+    mr_builder *b = begin_of(reduced, 1);
+    uint32_t zero = add_check(b, 0, bad);
+    uint32_t out[3] = {zero, add_op(b, "as_string", &zero, 1, NULL, 0), add_range(b, zero)};
+
+    return finish(b, out, 3);
+}
+
+/* ((sum, text, vector), x) -> (sum + x, sum as text, range(x % 3)) */
+static mr_function *fn_reduce(int64_t bad)
+{
+    mr_builder *b = begin_of(reduced, 4);
+    uint32_t checked[2] = {3, add_check(b, 3, bad)};
+    uint32_t sum[2] = {0, add_op(b, "add", checked, 2, NULL, 0)};
+    uint32_t mod[2] = {3, add_int(b, 3)};
+    uint32_t out[3] = {add_op(b, "add", sum, 2, NULL, 0), add_op(b, "as_string", sum, 1, NULL, 0),
+                       add_range(b, add_op(b, "floor_mod", mod, 2, NULL, 0))};
+
+    return finish(b, out, 3);
+}
+
+/* (sum, text, vector) -> the same */
+static mr_function *fn_finalize(int64_t bad)
+{
+    mr_builder *b = begin_of(reduced, 3);
+    uint32_t checked[2] = {0, add_check(b, 0, bad)};
+    uint32_t out[3] = {add_op(b, "add", checked, 2, NULL, 0), 1, 2};
+
+    return finish(b, out, 3);
+}
+
+static mr_dataset *reduced_by(mr_dataset *ds, mr_function *key, const struct failing *bad)
+{
+    mr_function *functions[4] = {key, fn_init(bad->init), fn_reduce(bad->element),
+                                 fn_finalize(bad->sum)};
+    mr_dataset *out = NULL;
+
+    CHECK_OK(mr_dataset_apply("group_by_reducer", &ds, 1, NULL, 0, functions, 4, NULL, &out, e));
+    mr_dataset_unref(ds);
+    for (int i = 0; i < 4; i++) {
+        mr_function_unref(functions[i]);
+    }
+    return out;
+}
+
+static mr_dataset *p_group_by_reducer(void)
+{
+    mr_dataset *ds = make_range(0, 50, 1);
+
+    return reduced_by(ds, fn_mod(ds, 23), &nowhere);
+}
+
+/* The keys of 0 to 19 are 100 // (x - 5), so that of 5 fails. */
+static mr_dataset *p_reducer_key_fails(void)
+{
+    mr_dataset *ds = make_range(0, 20, 1);
+
+    return reduced_by(ds, fn_divide(ds, 5), &nowhere);
+}
+
+static mr_dataset *p_reducer_fails(void)
+{
+    mr_dataset *ds = make_range(0, 30, 1);
+
+    /* The sum is that of 0, 10, 20. */
+    return reduced_by(ds, fn_mod(ds, 10), &(struct failing){.init = 3, .element = 17, .sum = 30});
+}
+
 static mr_dataset *p_shard(void)
 {
     return make("shard", map_of(make_range(0, 41, 1), fn_text, 0, true), NULL,
@@ -527,6 +643,9 @@ const struct pipeline more_pipelines[] = {
     {.name = "group_by_window", .make = p_group_by_window, .by_value = true},
     {.name = "groups with sizes of their own", .make = p_group_sizes, .by_value = true},
     {.name = "groups whose keys fail", .make = p_group_fails, .by_value = true},
+    {.name = "group_by_reducer", .make = p_group_by_reducer, .by_value = true},
+    {.name = "group_by_reducer whose keys fail", .make = p_reducer_key_fails, .by_value = true},
+    {.name = "group_by_reducer that fails", .make = p_reducer_fails, .by_value = true},
     {.name = "shard", .make = p_shard, .company = true},
     {.name = "take_while", .make = p_take_while, .by_value = true},
     {.name = "take_while, with errors", .make = p_take_while_fails, .by_value = true},

@@ -21,10 +21,10 @@ from .._ops.reductions import reduce_sum
 from .base import DatasetBase
 from .trace import trace
 
-_KEY = _spec.TensorSpec([], "int64")
+KEY = _spec.TensorSpec([], "int64")
 
 
-def _trace_key(
+def trace_key(
     ds: DatasetBase,
     func: Callable[..., Any],
     what: str,
@@ -52,19 +52,19 @@ def functions_of(
     ):
         if not callable(func) and (func is not None or name != "window_size_func"):
             raise TypeError(f"group_by_window: {name} is a function, not {type(func).__name__}")
-    functions = [_trace_key(ds, key_func, "group_by_window as key_func")]
+    functions = [trace_key(ds, key_func, "group_by_window as key_func")]
     group = {"!dataset": _spec.to_json(ds._spec_ptr)}
     structure = [_structure.LEAF, group]
     # Held until it was traced.
-    spec = _spec.new_spec([_KEY, _spec.TensorSpec([], "string")], structure)
+    spec = _spec.new_spec([KEY, _spec.TensorSpec([], "string")], structure)
     fn, returned = trace(ds, reduce_func, "group_by_window as reduce_func", spec.ptr, structure)
     if returned is None:
         raise TypeError("the reduce_func given to group_by_window returns a Dataset")
     functions.append(fn)
     if window_size_func is not None:
-        spec = _spec.new_spec([_KEY], _structure.LEAF)
+        spec = _spec.new_spec([KEY], _structure.LEAF)
         functions.append(
-            _trace_key(
+            trace_key(
                 ds,
                 window_size_func,
                 "group_by_window as window_size_func",

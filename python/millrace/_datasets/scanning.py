@@ -17,7 +17,7 @@ from .base import DatasetBase
 from .trace import call, trace
 
 
-def _relaxed(spec: _spec.TensorSpec, other: _spec.TensorSpec) -> _spec.TensorSpec:
+def relaxed(spec: _spec.TensorSpec, other: _spec.TensorSpec) -> _spec.TensorSpec:
     """What covers both; TypeError where dtypes differ."""
     if spec.dtype is not other.dtype:
         raise TypeError(
@@ -78,10 +78,10 @@ def scan_arguments(
     while True:  # until the shapes of the state stand for all that it can be
         spec = _spec.new_spec(state + elements, [structure, ds._structure])
         fn, _ = trace(ds, checked, "scan", spec.ptr, [structure, ds._structure])
-        relaxed = [_relaxed(a, b) for a, b in zip(state, out["state"])]
-        if relaxed == state:
+        wider = [relaxed(a, b) for a, b in zip(state, out["state"])]
+        if wider == state:
             break
-        state = relaxed
+        state = wider
     attrs = AttrTable().block("initial_state", new_block(1, arrays))
     return attrs.bytes("structure", _structure.to_json(out["structure"])), fn
 

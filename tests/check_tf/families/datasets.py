@@ -84,6 +84,21 @@ def applied(r: random.Random, name: str, rests: tuple[str, ...]) -> Call:
     return Call(f"{r.choice(_SOURCES)}.apply(m.{name}({r.choice(rests)}))")
 
 
+def reducer(r: random.Random, name: str) -> Call:
+    functions = r.choice(
+        (
+            "lambda k: k, lambda s, x: s + x, lambda s: s * 2",
+            "lambda k: (k, k * 0), lambda s, x: (x, s[1] + 1), lambda a, b: {'a': a, 'b': b}",
+            "lambda k: m.zeros([0], m.int64), lambda s, x: m.concat([s, [x]], 0), lambda s: s",
+            "lambda k: k, lambda s, x: m.cast(s, m.int32), lambda s: s",
+            "lambda k: k, lambda s: s, lambda s: s",
+        )
+    )
+    key = f"lambda x: x % {r.randrange(1, 6)} - 2"
+    group = f"m.experimental.group_by_reducer({key}, m.{name}({functions}))"
+    return Call(f"D.range({r.randrange(20)}).apply({group})")
+
+
 def single(r: random.Random, name: str) -> Call:
     ds = r.choice(("D.range(1)", "D.range(2)", "D.range(0)", "D.from_tensors((1, {'a': b'x'}))"))
     if name.startswith("experimental"):
@@ -122,6 +137,7 @@ cover("Dataset.range", ranged)
 cover("Dataset.concatenate", concatenated)
 cover("Dataset.choose_from_datasets experimental.choose_from_datasets", choice)
 cover("Dataset.bucket_by_sequence_length experimental.bucket_by_sequence_length", buckets)
+cover("experimental.Reducer", reducer)
 cover("Dataset.get_single_element experimental.get_single_element", single)
 cover("Dataset.element_spec Dataset.options Dataset.as_numpy_iterator", attribute)
 cover("experimental.get_structure", structure)
