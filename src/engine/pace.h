@@ -1,6 +1,6 @@
 /*
  * Whether work on blocks is worth a thread of its own. Handing a block over takes some microseconds
- * on both sides, and what one core has written comes to another at some 5 GB/s, which copying and
+ * on both sides, and what one core has written comes to another at some 3 GB/s, which copying and
  * parsing outrun. What is left of the gain has to be a good part of what the thread does
  * altogether: small gains are not there on a machine that has other work, and every thread in use
  * is one less for a stage that needs it. Zero-initialise it. Threads: none.
@@ -12,8 +12,8 @@
 
 /* What handing over is nothing beside. */
 #define MR_PACE_BLOCK_NS 12000
-/* Tenths of a nanosecond for each byte that changes cores. */
-#define MR_PACE_BYTE_NS_TENTHS 2
+/* Tenths of a nanosecond for each byte that changes cores soon after it was written. */
+#define MR_PACE_BYTE_NS_TENTHS 4
 /* What a call costs whatever it works on is not multiplied by more than this. */
 #define MR_PACE_LARGER_MAX 8u
 /* So many calls are judged together: some read a file for those behind them. The longest of them

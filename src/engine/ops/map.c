@@ -5,6 +5,7 @@
  * function turns out to be slow enough for that (engine/pace.h).
  */
 #include "engine/ops/map.h"
+#include "base/stream.h"
 #include "engine/pace.h"
 
 struct map_iter {
@@ -63,8 +64,9 @@ static bool is_worthwhile(struct map_iter *it, const mr_block *in, const mr_bloc
 {
     size_t taken = mr_block_row_bytes(in, 0, mr_block_rows(in));
     size_t made = mr_block_row_bytes(out, 0, mr_block_rows(out));
-    /* What others have, too, such as constants, was not written just now. */
-    size_t moved = mr_block_exclusive(in) ? taken : 0;
+    /* What others have, too, such as constants, was not written just now; large results go to
+     * memory, from where any core gets them. */
+    size_t moved = (mr_block_exclusive(in) ? taken : 0) + (made < MR_STREAM_COPY_BYTES ? made : 0);
 
     return mr_pace_is_slow(&it->pace, MR_MAX(taken, made), moved, ns, beside);
 }

@@ -77,9 +77,9 @@ static int pull_input(struct shuffle_iter *it, const struct mr_pull *pull, mr_er
     if (it->may_overlap) {
         size_t bytes = mr_block_row_bytes(it->pending, 0, mr_block_rows(it->pending));
 
-        /* mr_ahead keeps some distance, which halves what it costs, and finds out whether it
+        /* mr_ahead keeps some distance, with which it costs a quarter, and finds out whether it
          * pays. */
-        if (mr_pace_is_slow(&it->pace, bytes, bytes / 2, mr_now_ns() - begin, 0)) {
+        if (mr_pace_is_slow(&it->pace, bytes, bytes / 4, mr_now_ns() - begin, 0)) {
             overlap(it);
         }
     }
