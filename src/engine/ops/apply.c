@@ -195,6 +195,19 @@ int mr_apply_bools(struct mr_apply_input *in, const struct mr_op_iter *head, con
     return MR_OK;
 }
 
+int mr_apply_int64(const mr_block *results, uint32_t row, int64_t *ret, mr_error *err)
+{
+    const struct mr_column *c = mr_block_column(results, 0);
+
+    if (c->rank != 0) {
+        return mr_error_set(err, MR_EINVAL,
+                            "the function gave a tensor of %u dimensions, it must be a scalar",
+                            c->rank);
+    }
+    *ret = ((const int64_t *)c->data)[c->kind == MR_COLUMN_VAR ? c->starts[row] : row];
+    return MR_OK;
+}
+
 int mr_apply_state(struct mr_apply_input *in, const mr_spec *spec, struct mr_state *s,
                    mr_error *err)
 {

@@ -60,5 +60,7 @@ int mr_apply_failed(struct mr_apply_input *in, struct mr_op_iter *head, const mr
  * row that failed. */
 int mr_apply_bools(struct mr_apply_input *in, const struct mr_op_iter *head, const mr_block *block,
                    const mr_block *verdict, const uint8_t **ret, mr_error *err);
+/* What a function from elements to scalar int64s, such as their keys, gave for row @row. */
+int mr_apply_int64(const mr_block *results, uint32_t row, int64_t *ret, mr_error *err);
 int mr_apply_state(struct mr_apply_input *in, const mr_spec *spec, struct mr_state *s,
                    mr_error *err);

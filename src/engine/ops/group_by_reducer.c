@@ -114,20 +114,6 @@ static int reducer_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
 
 /* ---- elements into states ---- */
 
-/* The value of a scalar in the one column of @keys. */
-static int key_at(const mr_block *keys, uint32_t row, int64_t *ret, mr_error *err)
-{
-    const struct mr_column *c = mr_block_column(keys, 0);
-
-    if (c->rank != 0) {
-        return mr_error_set(err, MR_EINVAL,
-                            "the function gave a tensor of %u dimensions, it must be a scalar",
-                            c->rank);
-    }
-    *ret = ((const int64_t *)c->data)[c->kind == MR_COLUMN_VAR ? c->starts[row] : row];
-    return MR_OK;
-}
-
 static int run(const struct reducer_iter *it, int function, const mr_block *in, uint64_t index,
                mr_block **ret, mr_error *err)
 {
@@ -220,7 +206,7 @@ static int absorb_one(struct reducer_iter *it, const mr_block *rows, const mr_bl
     struct mr_key_state *of = NULL;
     int64_t key = 0;
 
-    MR_TRY(key_at(keys, row, &key, err));
+    MR_TRY(mr_apply_int64(keys, row, &key, err));
     MR_TRY(mr_block_slice(rows, row, 1, &element, err));
     of = mr_key_states_find(&it->states, key);
     if (of == NULL) {

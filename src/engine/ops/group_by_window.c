@@ -101,20 +101,6 @@ static int group_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
 
 /* ---- groups ---- */
 
-/* The value of a scalar in the one column of @block. */
-static int scalar_at(const mr_block *block, uint32_t row, int64_t *ret, mr_error *err)
-{
-    const struct mr_column *c = mr_block_column(block, 0);
-
-    if (c->rank != 0) {
-        return mr_error_set(err, MR_EINVAL,
-                            "the function gave a tensor of %u dimensions, it must be a scalar",
-                            c->rank);
-    }
-    *ret = ((const int64_t *)c->data)[c->kind == MR_COLUMN_VAR ? c->starts[row] : row];
-    return MR_OK;
-}
-
 static int size_of(const struct group_iter *it, int64_t key, uint64_t *ret, mr_error *err)
 {
     struct mr_column column = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = &key};
@@ -129,7 +115,7 @@ static int size_of(const struct group_iter *it, int64_t key, uint64_t *ret, mr_e
     }
     MR_TRY(mr_block_new(1, &column, 1, &in, err));
     MR_TRY(mr_apply_run(&it->size, in, it->in.index + it->at, &out, &bad, err));
-    MR_TRY(scalar_at(out, 0, &size, err));
+    MR_TRY(mr_apply_int64(out, 0, &size, err));
     if (size < 1) {
         return mr_error_set(
             err, MR_EINVAL,
@@ -191,7 +177,7 @@ static int absorb_one(struct group_iter *it, mr_error *err)
     int64_t key = 0;
     uint64_t size = 0;
 
-    MR_TRY(scalar_at(it->keys, it->at, &key, err));
+    MR_TRY(mr_apply_int64(it->keys, it->at, &key, err));
     group = mr_groups_find(&it->groups, key);
     if (group == NULL) {
         MR_TRY(size_of(it, key, &size, err));
