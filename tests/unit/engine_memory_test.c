@@ -510,7 +510,7 @@ static void a_cache_goes_on_where_it_stopped(void **state)
     mr_memory_unref(memory);
 }
 
-/* (sum, x) -> (sum + x, a string of 256 KiB). */
+/* (sum, x) -> (sum + x, a string of 256 KiB or more that repeats the new sum). */
 static mr_dataset *scan_to_large(int64_t n)
 {
     const int64_t zero = 0;
@@ -525,7 +525,7 @@ static mr_dataset *scan_to_large(int64_t n)
     CHECK_OK(mr_builder_new(takes, NULL, &b, e));
     CHECK_OK(mr_block_new(1, &column, 1, &initial, e));
     uint32_t sum = add_op(b, "add", both, 2, NULL, 0);
-    uint32_t text = add_op(b, "as_string", &both[1], 1, NULL, 0);
+    uint32_t text = add_op(b, "as_string", &sum, 1, NULL, 0);
     uint32_t out[2] = {sum, doubled_text(b, text, 16)};
     mr_function *fn = finish(b, out, 2);
     mr_dataset *ds = make_with_function(
@@ -549,6 +549,41 @@ static void scans_give_what_is_large_enough(void **state)
     }
     lines_free(&l);
     mr_dataset_unref(ds);
+}
+
+/* An element for which there is no memory comes again: it is part of all sums behind it. */
+static void a_scan_goes_on_where_it_stopped(void **state)
+{
+    mr_memory *memory = budget_of(4 * MIB);
+    mr_dataset *ds = scan_to_large(9);
+    struct read_options options = {.rows = 3};
+    struct lines expected = read_all(ds, &options);
+    mr_engine_iter *it = open_in(ds, memory);
+    struct lines got = {0};
+    mr_error err;
+
+    options.most = 2;
+    (void)read_on(it, &options, &got);
+    assert_int_equal(got.n, 2);
+    size_t others = 4 * MIB - (size_t)mr_memory_used(memory) - MIB / 4; /* too little for one */
+    assert_true(mr_memory_charge(memory, MR_MEMORY_WORK, others));
+    for (int i = 0; i < 3; i++) {
+        mr_block *block = NULL;
+
+        assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 4}, -1, &block, &err),
+                         MR_EEXHAUSTED);
+        assert_non_null(strstr(err.message, "scan (step 2), element 2: "));
+        assert_false(mr_engine_passed(it));
+    }
+    mr_memory_release(memory, others);
+    options.most = 0;
+    assert_int_equal(read_on(it, &options, &got), MR_END);
+    lines_expect(&got, &expected, "a scan");
+    lines_free(&got);
+    lines_free(&expected);
+    mr_engine_close(it);
+    mr_dataset_unref(ds);
+    mr_memory_unref(memory);
 }
 
 /* One that is refused has taken nothing, not for a moment either: who asks for what there is gets
@@ -605,6 +640,7 @@ int main(void)
         cmocka_unit_test(engines_share_a_budget),
         cmocka_unit_test(a_cache_goes_on_where_it_stopped),
         cmocka_unit_test(scans_give_what_is_large_enough),
+        cmocka_unit_test(a_scan_goes_on_where_it_stopped),
         cmocka_unit_test(a_refusal_refuses_nobody_else),
         cmocka_unit_test(a_line_is_bounded),
         cmocka_unit_test(a_line_too_long_that_is_cut_short_fails_once),

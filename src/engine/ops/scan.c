@@ -1,6 +1,7 @@
 /* scan: a function of a state and an element gives the next state and what is delivered. Elements
  * go one after the other: each needs the state that the one before it left. One that fails leaves
- * the state as it was. */
+ * the state as it was. One that lacks memory comes again: nothing is wrong with it, and all behind
+ * it would be without what it adds. */
 #include "element/trace.h"
 #include "engine/gather.h"
 #include "engine/ops/apply.h"
@@ -149,41 +150,49 @@ static int step(struct scan_iter *it, const mr_block *rows, uint32_t row, mr_err
     return MR_OK;
 }
 
+/* The first @row elements of @in are done with; @rc, *@failure: what came of the one behind them. */
+static int settle(struct scan_iter *it, const mr_block *in, uint32_t row, int rc, mr_error *failure)
+{
+    if (rc != MR_OK && rc != MR_EEXHAUSTED) {
+        (void)mr_op_fail_row(&it->head, it->in.index + row, in, row, rc, failure);
+        int kept = mr_apply_keep(&it->in, in, row, failure);
+        return kept == MR_OK ? rc : kept;
+    }
+    MR_TRY(mr_apply_put_back(&it->in, in, row, failure));
+    it->in.index += row;
+    if (row > 0) { /* what has been made goes first: it may be all that is in the way */
+        return MR_OK;
+    }
+    return rc == MR_OK ? MR_OK : mr_op_fail(&it->head, it->in.index, rc, failure);
+}
+
+/* Some more elements of the input. */
+static int absorb(struct scan_iter *it, const struct mr_pull *pull, mr_error *failure)
+{
+    MR_AUTO(mr_block_unref) mr_block *in = NULL;
+    uint32_t row = 0;
+    int rc;
+
+    MR_TRY(mr_gather_reserve(&it->out, failure));
+    rc = mr_apply_next(&it->in, it->head.input, pull, &in, failure);
+    if (rc == MR_END) { /* the state descends from everything, and nobody needs it any more */
+        set_initial_state(it);
+    }
+    MR_TRY(rc);
+    while (rc == MR_OK && row < mr_block_rows(in) && (row == 0 || it->out.bytes < pull->bytes)) {
+        rc = step(it, in, row, failure);
+        row += rc == MR_OK;
+    }
+    return settle(it, in, row, rc, failure);
+}
+
 static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
                      mr_error *err)
 {
     struct scan_iter *it = (struct scan_iter *)head;
-    mr_block *in = NULL;
     mr_error failure;
-    uint32_t row = 0;
-    int rc = MR_OK;
+    int rc = it->out.rows == 0 ? absorb(it, pull, &failure) : MR_OK;
 
-    if (it->out.rows == 0) {
-        MR_TRY(mr_gather_reserve(&it->out, err));
-        rc = mr_apply_next(&it->in, it->head.input, pull, &in, err);
-        if (rc == MR_END) { /* the state descends from everything, and nobody needs it any more */
-            set_initial_state(it);
-        }
-        if (rc != MR_OK) {
-            return rc;
-        }
-        while (rc == MR_OK && row < mr_block_rows(in) &&
-               (row == 0 || it->out.bytes < pull->bytes)) {
-            rc = step(it, in, row, &failure);
-            row += rc == MR_OK;
-        }
-        if (row > 0 && row < mr_block_rows(in) && (rc == MR_OK || rc == MR_EEXHAUSTED)) {
-            /* What has been made may be all that is in its way: that is given first. */
-            rc = mr_apply_keep(&it->in, in, row - 1, &failure);
-        } else if (rc != MR_OK) {
-            (void)mr_op_fail_row(head, it->in.index + row, in, row, rc, &failure);
-            int kept = mr_apply_keep(&it->in, in, row, &failure);
-            rc = kept == MR_OK ? rc : kept;
-        } else {
-            it->in.index += row;
-        }
-        mr_block_unref(in);
-    }
     return mr_op_give(head, pull, &it->out, rc, &failure, ret, err);
 }
 
