@@ -1,6 +1,7 @@
 """Dataset operators beyond the basic ones: each with tf.data's arguments, defaults and refusals."""
 
 import gzip
+import itertools
 import pickle
 import re
 import zlib
@@ -397,6 +398,27 @@ def test_group_by_window_gives_full_groups_then_what_is_left():
         ([3], [b"3"]),
         ([4, 5], [b"4", b"5"]),
     ]
+
+
+def test_group_by_window_of_many_keys():
+    """
+    Full groups as they come, then the others in the order of their keys; from any position on, too.
+    """
+    random = np.random.default_rng(3)
+    keys = random.integers(-(2**62), 2**62, 300)[random.integers(0, 300, 1000)]
+    ds = Dataset.from_tensor_slices(keys).group_by_window(lambda x: x, lambda k, g: g.batch(4), 4)
+    groups, want = {}, []
+    for key in keys.tolist():
+        groups.setdefault(key, []).append(key)
+        if len(groups[key]) == 4:
+            want.append(groups.pop(key))
+    want += [groups[key] for key in sorted(groups)]
+    assert [x.tolist() for x in ds] == want
+    for taken in range(0, len(want) + 1, 97):
+        it, again = iter(ds), iter(ds)
+        assert [x.tolist() for x in itertools.islice(it, taken)] == want[:taken]
+        again.set_state(it.get_state())
+        assert [x.tolist() for x in again] == want[taken:]
 
 
 def test_group_by_window_refuses_wrong_arguments():

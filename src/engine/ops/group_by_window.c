@@ -295,7 +295,7 @@ static int step(struct group_iter *it, const struct mr_pull *pull, mr_error *err
     if (!it->ended) {
         return fetch(it, pull, err);
     }
-    it->full = it->groups.n > 0 ? it->groups.all[0] : NULL;
+    it->full = mr_groups_first(&it->groups);
     return it->full != NULL ? MR_OK : MR_END;
 }
 
@@ -347,11 +347,7 @@ static int group_state(struct mr_op_iter *head, struct mr_state *s, mr_error *er
     MR_TRY(mr_state_bool(s, &it->ended, err));
     MR_TRY(mr_state_u64(s, &it->reduce.index, err));
     MR_TRY(mr_groups_state(&it->groups, s, err));
-    for (size_t i = 0; i < it->groups.n; i++) {
-        struct mr_group *g = it->groups.all[i];
-
-        it->full = it->full == NULL && g->rows.n >= g->size ? g : it->full;
-    }
+    it->full = it->full == NULL ? mr_groups_full(&it->groups) : it->full;
     MR_TRY(mr_state_bool(s, &reading, err));
     return reading ? mr_expander_inner_state(&it->reduce, &it->current, s, err) : MR_OK;
 }

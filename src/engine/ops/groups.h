@@ -1,8 +1,8 @@
-/* Elements by key: the groups of group_by_window, sorted by their keys. Groups hold copies of small
- * elements, and references to large ones (engine/rows.h), within the memory budget. Threads: none.
- */
+/* Elements by key: the groups of group_by_window. Groups hold copies of small elements, and
+ * references to large ones (engine/rows.h), within the memory budget. Threads: none. */
 #pragma once
 
+#include "engine/ops/key_table.h"
 #include "engine/rows.h"
 
 struct mr_group {
@@ -13,10 +13,9 @@ struct mr_group {
 
 struct mr_groups {
     struct mr_env *env;
-    const mr_spec *spec;   /* of the elements; lent */
-    struct mr_group **all; /* sorted by key */
-    size_t n;
-    size_t cap;
+    const mr_spec *spec; /* of the elements; lent */
+    struct mr_key_table table;
+    size_t rows;            /* in all of them */
     struct mr_rows_log log; /* what all of them know */
 };
 
@@ -30,8 +29,12 @@ int mr_groups_add(struct mr_groups *g, int64_t key, uint64_t size, struct mr_gro
                   mr_error *err);
 void mr_groups_remove(struct mr_groups *g, struct mr_group *group);
 /* Put element @row of @block into @group. MR_EEXHAUSTED says what all groups hold. */
-int mr_groups_put(const struct mr_groups *g, struct mr_group *group, mr_block *block, uint32_t row,
+int mr_groups_put(struct mr_groups *g, struct mr_group *group, mr_block *block, uint32_t row,
                   mr_error *err);
+/* The one of the smallest key; NULL: there are none. */
+struct mr_group *mr_groups_first(struct mr_groups *g);
+/* One that is full; NULL: none is. */
+struct mr_group *mr_groups_full(const struct mr_groups *g);
 /* The fewest elements with which @wanted groups get full, or MR_GROUPS_AHEAD if that is less; a
  * group that there is not yet takes @size, UINT64_MAX: that is not known. UINT64_MAX: nobody
  * knows. */

@@ -1,95 +1,51 @@
 #include "engine/ops/key_states.h"
 
-#include <stdlib.h>
-
-#define NOTHING UINT32_MAX
-#define CAP_MIN 16u
 /* What a block of one row takes besides its data, roughly. */
 #define BLOCK_OVERHEAD 512u
 
 void mr_key_states_init(struct mr_key_states *s, struct mr_env *env, const mr_spec *spec)
 {
-    *s = (struct mr_key_states){.env = env, .spec = spec};
+    *s = (struct mr_key_states){
+        .env = env, .spec = spec, .table = {.size = sizeof(struct mr_key_state)}};
+}
+
+static struct mr_key_state *state_at(const struct mr_key_states *s, uint64_t i)
+{
+    return (struct mr_key_state *)s->table.all + i;
 }
 
 void mr_key_states_free(struct mr_key_states *s)
 {
-    for (uint32_t i = s->first; i < s->n; i++) {
-        mr_block_unref(s->all[i].state);
+    for (uint32_t i = 0; i < s->table.n; i++) {
+        mr_block_unref(state_at(s, i)->state);
     }
     if (s->env != NULL) {
         (void)mr_env_recharge(s->env, &s->blocks, 0);
         (void)mr_env_recharge_array(s->env, &s->arrays, 0);
     }
-    mr_free(s->all);
-    mr_free(s->slots);
+    mr_key_table_free(&s->table);
     *s = (struct mr_key_states){0};
 }
 
 static int over_budget(const struct mr_key_states *s, mr_error *err)
 {
-    return mr_error_set(err, MR_EEXHAUSTED, "the states of %u keys hold %zu bytes, %s",
-                        s->n - s->first, s->blocks + s->arrays, mr_env_budget_text(s->env).text);
-}
-
-/* ---- the hash table ---- */
-
-static uint32_t *slot_of(const struct mr_key_states *s, int64_t key)
-{
-    size_t mask = 2 * (size_t)s->cap - 1;
-    size_t at = (size_t)mr_mix64((uint64_t)key) & mask;
-
-    while (s->slots[at] != NOTHING && s->all[s->slots[at]].key != key) {
-        at = (at + 1) & mask;
-    }
-    return &s->slots[at];
+    return mr_error_set(err, MR_EEXHAUSTED, "the states of %u keys hold %zu bytes, %s", s->table.n,
+                        s->blocks + s->arrays, mr_env_budget_text(s->env).text);
 }
 
 struct mr_key_state *mr_key_states_find(const struct mr_key_states *s, int64_t key)
 {
-    uint32_t slot = s->cap > 0 ? *slot_of(s, key) : NOTHING;
-
-    return slot != NOTHING ? &s->all[slot] : NULL;
-}
-
-static size_t array_bytes(size_t cap)
-{
-    return cap * (sizeof(struct mr_key_state) + 2 * sizeof(uint32_t));
-}
-
-static int grow_arrays(struct mr_key_states *s, uint32_t cap, mr_error *err)
-{
-    uint32_t *slots = mr_reallocarray(NULL, 2 * (size_t)cap, sizeof *slots);
-    struct mr_key_state *all = slots != NULL ? mr_reallocarray(s->all, cap, sizeof *all) : NULL;
-
-    if (all == NULL) {
-        mr_free(slots);
-        return mr_error_nomem(err);
-    }
-    mr_free(s->slots);
-    s->slots = slots;
-    s->all = all;
-    s->cap = cap;
-    memset(slots, 0xff, 2 * (size_t)cap * sizeof *slots); /* NOTHING */
-    for (uint32_t i = 0; i < s->n; i++) {
-        *slot_of(s, all[i].key) = i;
-    }
-    return MR_OK;
+    return mr_key_table_find(&s->table, key);
 }
 
 static int grow(struct mr_key_states *s, mr_error *err)
 {
-    uint32_t cap = s->cap > 0 ? 2 * s->cap : CAP_MIN;
-
-    if (s->cap > NOTHING / 4) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%u keys are too many", s->n);
-    }
-    if (!mr_env_recharge_array(s->env, &s->arrays, array_bytes(cap))) {
+    if (!mr_env_recharge_array(s->env, &s->arrays, mr_key_table_bytes_grown(&s->table))) {
         return over_budget(s, err);
     }
-    int rc = grow_arrays(s, cap, err);
+    int rc = mr_key_table_grow(&s->table, err);
     if (rc != MR_OK) {
-        (void)mr_env_recharge_array(s->env, &s->arrays, array_bytes(s->cap));
+        (void)mr_env_recharge_array(s->env, &s->arrays, mr_key_table_bytes(&s->table));
     }
     return rc;
 }
@@ -116,44 +72,36 @@ int mr_key_states_set(struct mr_key_states *s, struct mr_key_state *of, mr_block
 
 int mr_key_states_add(struct mr_key_states *s, int64_t key, mr_block *state, mr_error *err)
 {
-    MR_TRY(s->n == s->cap ? grow(s, err) : MR_OK);
-    s->all[s->n] = (struct mr_key_state){.key = key};
-    MR_TRY(mr_key_states_set(s, &s->all[s->n], state, err));
-    *slot_of(s, key) = s->n;
-    s->n++;
-    return MR_OK;
+    MR_TRY(mr_key_table_is_full(&s->table) ? grow(s, err) : MR_OK);
+    struct mr_key_state *of = mr_key_table_add(&s->table, key);
+    int rc = mr_key_states_set(s, of, state, err);
+
+    if (rc != MR_OK) {
+        mr_key_table_remove(&s->table, of);
+    }
+    return rc;
 }
 
 /* ---- in the order of the keys ---- */
 
-static int by_key(const void *a, const void *b)
-{
-    const struct mr_key_state *x = a;
-    const struct mr_key_state *y = b;
-
-    return (x->key > y->key) - (x->key < y->key);
-}
-
 void mr_key_states_sort(struct mr_key_states *s)
 {
-    if (s->n > 0) {
-        qsort(s->all, s->n, sizeof *s->all, by_key);
-    }
+    mr_key_table_sort(&s->table);
     s->sorted = true;
 }
 
 struct mr_key_state *mr_key_states_first(const struct mr_key_states *s)
 {
-    return s->first < s->n ? &s->all[s->first] : NULL;
+    return s->table.n > 0 ? state_at(s, s->table.n - 1) : NULL;
 }
 
 void mr_key_states_drop_first(struct mr_key_states *s)
 {
-    mr_block **state = &s->all[s->first++].state;
+    struct mr_key_state *of = mr_key_states_first(s);
 
-    (void)mr_env_recharge(s->env, &s->blocks, s->blocks - bytes_of(*state));
-    mr_block_unref(*state);
-    *state = NULL;
+    (void)mr_env_recharge(s->env, &s->blocks, s->blocks - bytes_of(of->state));
+    mr_block_unref(of->state);
+    mr_key_table_remove(&s->table, of);
 }
 
 /* ---- saved ---- */
@@ -182,14 +130,14 @@ static int save_one(struct mr_key_state *one, struct mr_state *s, const mr_spec 
 
 int mr_key_states_state(struct mr_key_states *k, struct mr_state *s, mr_error *err)
 {
-    uint64_t n = k->n - k->first;
+    uint64_t n = k->table.n;
     bool sorted = k->sorted;
 
     MR_TRY(mr_state_bool(s, &sorted, err));
     MR_TRY(mr_state_count(s, &n, err));
     for (uint64_t i = 0; i < n; i++) {
         MR_TRY(s->restores ? restore_one(k, s, err)
-                           : save_one(&k->all[k->first + i], s, k->spec, err));
+                           : save_one(state_at(k, sorted ? n - 1 - i : i), s, k->spec, err));
     }
     if (sorted && s->restores) {
         mr_key_states_sort(k);

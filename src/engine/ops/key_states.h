@@ -2,6 +2,7 @@
  * taken in the order of the keys at the end. They are within the memory budget. Threads: none. */
 #pragma once
 
+#include "engine/ops/key_table.h"
 #include "engine/ops/ops.h"
 
 struct mr_key_state {
@@ -11,16 +12,11 @@ struct mr_key_state {
 
 struct mr_key_states {
     struct mr_env *env;
-    const mr_spec *spec; /* of the states; lent */
-    /* `first` to `n`: in the order in which their keys came, or, if `sorted`, of their keys */
-    struct mr_key_state *all;
-    uint32_t *slots; /* a hash table of their numbers: twice as many as there is room for states */
-    uint32_t first;
-    uint32_t n;
-    uint32_t cap;
-    bool sorted;
-    size_t blocks; /* charged for the states */
-    size_t arrays; /* charged for the arrays */
+    const mr_spec *spec;       /* of the states; lent */
+    struct mr_key_table table; /* of struct mr_key_state: in the order in which their keys came */
+    bool sorted;               /* until then */
+    size_t blocks;             /* charged for the states */
+    size_t arrays;             /* charged for the arrays */
 };
 
 void mr_key_states_init(struct mr_key_states *s, struct mr_env *env, const mr_spec *spec);
