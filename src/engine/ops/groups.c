@@ -7,8 +7,11 @@ struct entry {
 
 void mr_groups_init(struct mr_groups *g, struct mr_env *env, const mr_spec *spec)
 {
-    *g = (struct mr_groups){
-        .env = env, .spec = spec, .table = {.size = sizeof(struct entry)}, .log = {.env = env}};
+    *g = (struct mr_groups){.env = env,
+                            .spec = spec,
+                            .table = {.size = sizeof(struct entry)},
+                            .size_min = UINT64_MAX,
+                            .log = {.env = env}};
 }
 
 static struct mr_group *group_at(const struct mr_groups *g, uint64_t i)
@@ -25,6 +28,7 @@ void mr_groups_free(struct mr_groups *g)
         mr_free(group);
     }
     mr_key_table_free(&g->table);
+    mr_free(g->gaps);
     mr_rows_log_free(&g->log);
     *g = (struct mr_groups){0};
 }
@@ -36,10 +40,102 @@ struct mr_group *mr_groups_find(const struct mr_groups *g, int64_t key)
     return entry != NULL ? entry->group : NULL;
 }
 
+/* ---- what they lack ---- */
+
+static void place_gap(struct mr_groups *g, uint32_t at, struct mr_group_gap gap)
+{
+    g->gaps[at] = gap;
+    gap.group->gap = at;
+}
+
+/* @gap belongs at number @at or before it: what is larger makes room. */
+static void rise(struct mr_groups *g, uint32_t at, struct mr_group_gap gap)
+{
+    while (at > 0 && g->gaps[(at - 1) / 2].rows > gap.rows) {
+        place_gap(g, at, g->gaps[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    place_gap(g, at, gap);
+}
+
+/* @gap belongs at number @at or behind it: what is smaller makes room. */
+static void sink(struct mr_groups *g, uint32_t at, struct mr_group_gap gap, uint32_t n)
+{
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+
+        if (child + 1 < n && g->gaps[child + 1].rows < g->gaps[child].rows) {
+            child++;
+        }
+        if (child >= n || g->gaps[child].rows >= gap.rows) {
+            break;
+        }
+        place_gap(g, at, g->gaps[child]);
+        at = child;
+    }
+    place_gap(g, at, gap);
+}
+
+/* @group has got more elements. */
+static void mend_gap(struct mr_groups *g, struct mr_group *group)
+{
+    uint64_t rows = group->size - MR_MIN(group->size, group->rows.n);
+
+    rise(g, group->gap, (struct mr_group_gap){.rows = rows, .group = group});
+}
+
+/* Of @group, whose entry there is no more: the last gap takes the place of its own. */
+static void drop_gap(struct mr_groups *g, const struct mr_group *group)
+{
+    struct mr_group_gap last = g->gaps[g->table.n];
+    uint32_t at = group->gap;
+
+    if (last.group == group) {
+        return;
+    }
+    if (at > 0 && g->gaps[(at - 1) / 2].rows > last.rows) {
+        rise(g, at, last);
+    } else {
+        sink(g, at, last, g->table.n);
+    }
+}
+
+static void count_size(struct mr_groups *g, uint64_t size)
+{
+    if (size < g->size_min) {
+        g->size_min = size;
+        g->size_min_n = 0;
+    }
+    g->size_min_n += size == g->size_min;
+}
+
+/* A group of @size, whose entry there is no more. */
+static void discount_size(struct mr_groups *g, uint64_t size)
+{
+    g->size_min_n -= size == g->size_min;
+    if (g->size_min_n > 0) {
+        return;
+    }
+    g->size_min = UINT64_MAX;
+    for (uint32_t i = 0; i < g->table.n; i++) {
+        count_size(g, group_at(g, i)->size);
+    }
+}
+
+/* ---- groups ---- */
+
+static int make_room(struct mr_groups *g, mr_error *err)
+{
+    if (!mr_grow(&g->gaps, &g->gaps_cap, g->table.n, 1, sizeof *g->gaps)) {
+        return mr_error_nomem(err);
+    }
+    return mr_key_table_is_full(&g->table) ? mr_key_table_grow(&g->table, err) : MR_OK;
+}
+
 int mr_groups_add(struct mr_groups *g, int64_t key, uint64_t size, struct mr_group **ret,
                   mr_error *err)
 {
-    MR_TRY(mr_key_table_is_full(&g->table) ? mr_key_table_grow(&g->table, err) : MR_OK);
+    MR_TRY(make_room(g, err));
     struct mr_group *group = mr_calloc(1, sizeof *group);
     MR_CHECK_ALLOC(group, err);
     struct entry *entry = mr_key_table_add(&g->table, key);
@@ -48,6 +144,8 @@ int mr_groups_add(struct mr_groups *g, int64_t key, uint64_t size, struct mr_gro
     group->size = size;
     mr_rows_init(&group->rows, g->env, g->spec, &g->log);
     entry->group = group;
+    rise(g, g->table.n - 1, (struct mr_group_gap){.rows = size, .group = group});
+    count_size(g, size);
     *ret = group;
     return MR_OK;
 }
@@ -75,6 +173,8 @@ static void clean_log(struct mr_groups *g)
 void mr_groups_remove(struct mr_groups *g, struct mr_group *group)
 {
     mr_key_table_remove(&g->table, mr_key_table_find(&g->table, group->key));
+    drop_gap(g, group);
+    discount_size(g, group->size);
     g->rows -= group->rows.n;
     mr_rows_free(&group->rows);
     mr_free(group);
@@ -97,8 +197,12 @@ int mr_groups_put(struct mr_groups *g, struct mr_group *group, mr_block *block, 
 {
     int rc = mr_rows_add(&group->rows, block, row, err);
 
-    g->rows += rc == MR_OK;
-    return rc == MR_EEXHAUSTED ? over_budget(g, err) : rc;
+    if (rc != MR_OK) {
+        return rc == MR_EEXHAUSTED ? over_budget(g, err) : rc;
+    }
+    g->rows++;
+    mend_gap(g, group);
+    return MR_OK;
 }
 
 struct mr_group *mr_groups_first(struct mr_groups *g)
@@ -107,56 +211,53 @@ struct mr_group *mr_groups_first(struct mr_groups *g)
     return g->table.n > 0 ? group_at(g, g->table.n - 1) : NULL;
 }
 
-struct mr_group *mr_groups_full(const struct mr_groups *g)
+/* The smallest of the gaps whose numbers are in @front, or @least if that is no larger. A gap that is
+ * taken makes way for those below it. */
+static uint64_t next_gap(const struct mr_groups *g, uint32_t *front, uint32_t *n, uint64_t least)
 {
-    for (uint32_t i = 0; i < g->table.n; i++) {
-        struct mr_group *group = group_at(g, i);
+    uint32_t first = UINT32_MAX;
 
-        if (group->rows.n >= group->size) {
-            return group;
+    for (uint32_t i = 0; i < *n; i++) {
+        if (g->gaps[front[i]].rows < least) {
+            least = g->gaps[front[i]].rows;
+            first = i;
         }
     }
-    return NULL;
-}
-
-/* The @n smallest of what the groups lack, in order; @least is where those are not so many. */
-static void smallest_gaps(const struct mr_groups *g, uint64_t *gaps, uint32_t n, uint64_t least)
-{
-    for (uint32_t k = 0; k < n; k++) {
-        gaps[k] = least;
+    if (first == UINT32_MAX) {
+        return least;
     }
-    for (uint32_t i = 0; i < g->table.n; i++) {
-        uint64_t gap = group_at(g, i)->size - group_at(g, i)->rows.n;
-
-        for (uint32_t k = 0; k < n && gap < UINT64_MAX; k++) {
-            if (gap < gaps[k]) {
-                uint64_t larger = gaps[k];
-
-                gaps[k] = gap;
-                gap = larger;
-            }
-        }
+    uint32_t child = 2 * front[first] + 1;
+    front[first] = front[--*n];
+    for (uint32_t i = child; i < g->table.n && i <= child + 1; i++) {
+        front[(*n)++] = i;
     }
+    return least;
 }
 
 uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t size, uint32_t wanted)
 {
-    uint64_t gaps[MR_GROUPS_AHEAD];
+    /* The smallest that was not taken yet is among these. */
+    uint32_t front[MR_GROUPS_AHEAD + 1] = {0};
+    uint32_t nfront = g->table.n > 0;
     uint32_t n = MR_MIN(wanted, MR_GROUPS_AHEAD);
     uint64_t rows = 0;
 
-    /* A group that is full begins anew. */
-    for (uint32_t i = 0; i < g->table.n; i++) {
-        size = MR_MIN(size, group_at(g, i)->size);
-    }
-    smallest_gaps(g, gaps, n, size);
+    size = MR_MIN(size, g->size_min);
     for (uint32_t k = 0; k < n; k++) {
-        if (__builtin_add_overflow(rows, gaps[k], &rows)) {
+        /* A group that is full begins anew. */
+        if (__builtin_add_overflow(rows, next_gap(g, front, &nfront, size), &rows)) {
             return UINT64_MAX;
         }
     }
     return rows;
 }
+
+struct mr_group *mr_groups_full(const struct mr_groups *g)
+{
+    return g->table.n > 0 && g->gaps[0].rows == 0 ? g->gaps[0].group : NULL;
+}
+
+/* ---- saved ---- */
 
 static int restore_group(struct mr_groups *g, struct mr_state *s, mr_error *err)
 {
@@ -172,6 +273,7 @@ static int restore_group(struct mr_groups *g, struct mr_state *s, mr_error *err)
     MR_TRY(mr_groups_add(g, (int64_t)key, size, &group, err));
     MR_TRY(mr_rows_state(&group->rows, s, err));
     g->rows += group->rows.n;
+    mend_gap(g, group);
     return group->rows.n > size ? mr_state_damaged(err) : MR_OK;
 }
 

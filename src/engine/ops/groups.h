@@ -8,13 +8,24 @@
 struct mr_group {
     int64_t key;
     uint64_t size; /* when it is full */
+    uint32_t gap;  /* number of its own in `gaps` */
     struct mr_rows rows;
+};
+
+/* How many elements a group lacks. */
+struct mr_group_gap {
+    uint64_t rows;
+    struct mr_group *group;
 };
 
 struct mr_groups {
     struct mr_env *env;
     const mr_spec *spec; /* of the elements; lent */
     struct mr_key_table table;
+    struct mr_group_gap *gaps; /* of all of them: a heap, the smallest first */
+    size_t gaps_cap;
+    uint64_t size_min;      /* the smallest size of a group; UINT64_MAX: there is none */
+    uint32_t size_min_n;    /* how many groups have it */
     size_t rows;            /* in all of them */
     struct mr_rows_log log; /* what all of them know */
 };
