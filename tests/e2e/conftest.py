@@ -8,6 +8,7 @@ started here ends with this process, even when it is killed.
 
 import base64
 import dataclasses
+import errno
 import faulthandler
 import http.client
 import json
@@ -96,6 +97,16 @@ def wait_until(condition, what, timeout_s=120):
         if time.monotonic() > deadline:
             pytest.fail(f"waited {timeout_s} s in vain until {what() if callable(what) else what}")
         time.sleep(0.01)
+
+
+def writer_of(fifo):
+    """The end of @fifo to write to; None: nobody has opened it to read."""
+    try:
+        return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return None
 
 
 def _ports():

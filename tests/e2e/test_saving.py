@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import millrace as mr
+from conftest import wait_until, with_parent, writer_of
 
 Dataset = mr.Dataset
 
@@ -520,28 +521,33 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path):
 
 
 KILLED_SAVE = """
-import os, pathlib, signal, sys, threading, time
+import sys
 import millrace as mr
 
-def kill():
-    while len(list(pathlib.Path(sys.argv[1]).rglob("*.chunk*"))) < int(sys.argv[2]):
-        time.sleep(0.001)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-threading.Thread(target=kill).start()
-mr.Dataset.range(1).repeat().save(sys.argv[1], chunk_bytes=1 << 16)
+path, n, last = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+lines = mr.TextLineDataset(last).map(lambda x: mr.strings.to_number(x, mr.int64))
+mr.Dataset.range(n).concatenate(lines).save(path, chunk_bytes=1 << 19)
 """
 
 
 def test_a_save_that_was_killed_is_in_nobodys_way(tmp_path):
     """There is what was there before; the next save works, and removes what the dead one left."""
-    path = tmp_path / "saved"
+    path, fifo = tmp_path / "saved", tmp_path / "fifo"
+    os.mkfifo(fifo)
     counted(5).save(path)
     whole = set(path.iterdir())
     for files in (2, 9):
-        done = subprocess.run([sys.executable, "-c", KILLED_SAVE, path, str(files)])
-        assert done.returncode == -signal.SIGKILL
-        assert len(set(path.iterdir()) - whole) == 2  # the lock, too
+        n = files * (1 << 16) - 20000  # half of the last file is there, and some in memory
+        process = subprocess.Popen(
+            with_parent([sys.executable, "-c", KILLED_SAVE, path, str(n), fifo])
+        )
+        end = wait_until(lambda: writer_of(fifo), "all that comes before the lines is saved")
+        process.kill()
+        process.wait()
+        os.close(end)
+        left = set(path.iterdir()) - whole
+        assert len(left) == 2  # the lock, too
+        assert len(chunks_of(path)) == files, chunks_of(path)
         assert list(Dataset.load(path)) == [0, 1, 2, 3, 4]
     counted(3).save(path)
     assert list(Dataset.load(path)) == [0, 1, 2]

@@ -18,7 +18,7 @@ import pytest
 
 import millrace as mr
 from millrace._capi import ffi as _ffi
-from conftest import free_port, freeze, lives_lost, thaw, wait_until, with_parent
+from conftest import free_port, freeze, lives_lost, thaw, wait_until, with_parent, writer_of
 
 Dataset = mr.Dataset
 GUARANTEES = ("at_most_once", "at_least_once")
@@ -270,18 +270,11 @@ def test_a_split_that_kills_its_workers_is_given_up(make_cluster, tmp_path, igno
     ds = Dataset.from_tensor_slices(paths[:2] + [deadly] + paths[2:]).flat_map(mr.TFRecordDataset)
     ds = ds.ignore_errors() if ignores else ds
     it = iter(ds.apply(cluster.distribute("distributed_epoch", guarantee="at_least_once")))
-
-    def opened():
-        try:
-            return os.open(deadly, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:  # nobody waits for a writer
-            return None
-
     with futures.ThreadPoolExecutor() as pool, warnings.catch_warnings():
         warnings.simplefilter("ignore", mr.DataLossWarning)
         got = pool.submit(lambda: [bytes(x) for x in it])
         for _ in range(4):
-            fd = wait_until(opened, "a worker reads the file")
+            fd = wait_until(lambda: writer_of(deadly), "a worker reads the file")
             cluster.restart_worker()
             os.close(fd)
         if ignores:
