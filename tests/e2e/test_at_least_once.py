@@ -20,30 +20,30 @@ Dataset = mr.Dataset
 # What a reader was given counts when it is written down: it is killed at any instant, in the middle
 # of a block too.
 READER = """
-    import os, sys, time
+    import sys, time
     import millrace as mr
-    service, path, n, pause, go = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), sys.argv[5]
+    service, path, n, pause = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
     slow = lambda x: x + mr.cast(mr.reduce_sum(mr.range(300_000) + mr.cast(x, mr.int32)) * 0, mr.int64)
     ds = mr.Dataset.range(n).shuffle(500).map(slow).batch(7).apply(
         mr.service.distribute("distributed_epoch", service, job_name="shared", guarantee="at_least_once"))
     with open(path, "w", buffering=1) as out:
-        for batch in ds:
-            if os.path.exists(go):
+        for i, batch in enumerate(ds):
+            if i > 0:
                 time.sleep(pause)
             out.write(" ".join(str(x) for x in batch) + "\\n")
-            while not os.path.exists(go):  # until all have begun
-                time.sleep(0.01)
+            if i == 0:
+                sys.stdin.read()  # until all have begun
         out.write("end\\n")
 """
 
 
 class Reader:
     """
-    A reader of the shared job in a process of its own, which waits after its first batch, and rests
-    before all others.
+    A reader of the shared job in a process of its own, which waits after its first batch until it
+    goes on, and rests before all others.
     """
 
-    def __init__(self, cluster, path, n, pause, go):
+    def __init__(self, cluster, path, n, pause):
         self.path = path
         self.path.touch()
         argv = [
@@ -56,9 +56,8 @@ class Reader:
             str(path),
             str(n),
             str(pause),
-            str(go),
         ]
-        self.process = subprocess.Popen(with_parent(argv))
+        self.process = subprocess.Popen(with_parent(argv), stdin=subprocess.PIPE)
 
     def got(self):
         return [int(x) for line in self.lines() for x in line.split()]
@@ -75,9 +74,13 @@ class Reader:
             f"a reader has {elements} elements",
         )
 
+    def goes_on(self):
+        self.process.stdin.close()
+
     def kill(self):
         self.process.kill()
         self.process.wait()
+        self.process.stdin.close()
 
     def ends(self):
         assert self.process.wait(timeout=200) == 0
@@ -90,12 +93,12 @@ def readers(tmp_path):
 
     def start(cluster, n, pauses):
         started.extend(
-            Reader(cluster, tmp_path / f"reader-{i}", n, pause, tmp_path / "go")
-            for i, pause in enumerate(pauses)
+            Reader(cluster, tmp_path / f"reader-{i}", n, pause) for i, pause in enumerate(pauses)
         )
         for reader in started:
             reader.has_read(1)
-        (tmp_path / "go").touch()
+        for reader in started:
+            reader.goes_on()
         return started
 
     yield start
