@@ -834,6 +834,28 @@ def test_what_fails_in_group_by_reducer_is_left_out():
     assert values(Dataset.zip(last, ten).ignore_errors()) == [(18, 0), (15, 2)]
 
 
+def test_an_error_of_a_finalize_func_keeps_its_place_among_results_of_several_ranks():
+    """A block has results of one rank: others wait, and so does the error behind them."""
+    keys = [key for key in range(60) for _ in range(1 + key % 2)]
+    ds = reduced(
+        Dataset.from_tensor_slices(np.array(keys)),
+        lambda x: x,
+        lambda key: (key, key),
+        lambda s, x: (s[0], mr.expand_dims(s[1], 0)),
+        lambda key, s: s + 0 * (1 // (key % 4 - 3)),
+    )
+    want = ["" if key % 4 == 3 else [[key]] if key % 4 == 1 else [key] for key in range(60)]
+    it, found = iter(ds), []
+    while len(found) < 60:
+        try:
+            found.append(next(it).tolist())
+        except mr.errors.InvalidArgumentError as e:
+            assert f"element {len(found)}: key {len(found)}: finalize_func" in e.message
+            found.append("")
+    assert found == want
+    assert list(it) == []
+
+
 def test_group_by_reducer_refuses_what_is_no_state():
     ten = Dataset.range(10)
     by_three = lambda x: x % 3

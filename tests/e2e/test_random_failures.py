@@ -311,7 +311,8 @@ def group_by_window(r, depth, ds, items):
 
 @step
 def group_by_reducer(r, depth, ds, items):
-    keys, sums = r.randrange(1, 4), {}
+    keys, n, sums = r.randrange(1, 4), r.randrange(2, 9), {}
+    k = r.randrange(n)
 
     def put(x):
         sums[x % keys] = sums.get(x % keys, 0) + x
@@ -319,12 +320,14 @@ def group_by_reducer(r, depth, ds, items):
 
     want = each(items, lost_or(put))
     if STOP not in want:
-        want += [sums[key] for key in sorted(sums)]
-    reducer = mr.experimental.Reducer(lambda key: np.int64(0), lambda s, x: s + x, lambda s: s)
+        want += [ERROR if sums[key] % n == k else sums[key] for key in sorted(sums)]
+    reducer = mr.experimental.Reducer(
+        lambda key: np.int64(0), lambda s, x: s + x, lambda s: checked(s, n, k)
+    )
     return (
         ds.apply(mr.experimental.group_by_reducer(lambda x: x % keys, reducer)),
         want,
-        f"group_by_reducer({keys})",
+        f"group_by_reducer({keys}, {n}, {k})",
     )
 
 

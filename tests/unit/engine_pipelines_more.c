@@ -404,10 +404,8 @@ static mr_function *fn_finalize(int64_t bad)
     return finish(b, out, 3);
 }
 
-static mr_dataset *reduced_by(mr_dataset *ds, mr_function *key, const struct failing *bad)
+static mr_dataset *reduced_with(mr_dataset *ds, mr_function **functions)
 {
-    mr_function *functions[4] = {key, fn_init(bad->init), fn_reduce(bad->element),
-                                 fn_finalize(bad->sum)};
     mr_dataset *out = NULL;
 
     CHECK_OK(mr_dataset_apply("group_by_reducer", &ds, 1, NULL, 0, functions, 4, NULL, &out, e));
@@ -416,6 +414,14 @@ static mr_dataset *reduced_by(mr_dataset *ds, mr_function *key, const struct fai
         mr_function_unref(functions[i]);
     }
     return out;
+}
+
+static mr_dataset *reduced_by(mr_dataset *ds, mr_function *key, const struct failing *bad)
+{
+    mr_function *functions[4] = {key, fn_init(bad->init), fn_reduce(bad->element),
+                                 fn_finalize(bad->sum)};
+
+    return reduced_with(ds, functions);
 }
 
 static mr_dataset *p_group_by_reducer(void)
@@ -439,6 +445,43 @@ static mr_dataset *p_reducer_fails(void)
 
     /* The sum is that of 0, 10, 20. */
     return reduced_by(ds, fn_mod(ds, 10), &(struct failing){.init = 3, .element = 17, .sum = 30});
+}
+
+/* The state is the key, and the key in as many dimensions as there are elements. */
+static const struct mr_leaf_spec deepening[3] = {
+    {.dtype = MR_INT64},
+    {.dtype = MR_INT64, .rank = MR_RANK_UNKNOWN},
+    {.dtype = MR_INT64}, /* an element behind it */
+};
+
+/* x -> 2 * x // 3: each second key has two elements. */
+static mr_function *fn_two_thirds(const mr_dataset *ds)
+{
+    mr_builder *b = begin_for(ds, NULL);
+    uint32_t times[2] = {0, add_int(b, 2)};
+    uint32_t divide[2] = {add_op(b, "mul", times, 2, NULL, 0), add_int(b, 3)};
+    uint32_t out = add_op(b, "floor_div", divide, 2, NULL, 0);
+
+    return finish(b, &out, 1);
+}
+
+/* Results have one or two dimensions; those of the keys 3, 7, 11, ... fail. */
+static mr_dataset *p_reducer_ranks(void)
+{
+    mr_dataset *ds = make_range(0, 50, 1);
+    mr_builder *init = begin_of(deepening, 1);
+    mr_builder *reduce = begin_of(deepening, 3);
+    mr_builder *last = begin_of(deepening, 2);
+    struct mr_attr axis = INT_ATTR("axis", 0);
+    uint32_t key = 0;
+    uint32_t deeper[2] = {0, add_op(reduce, "expand_dims", &(uint32_t){1}, 1, &axis, 1)};
+    uint32_t mod[2] = {0, add_int(last, 4)};
+    uint32_t sum[2] = {1, add_check(last, add_op(last, "floor_mod", mod, 2, NULL, 0), 3)};
+    uint32_t out = add_op(last, "add", sum, 2, NULL, 0);
+    mr_function *functions[4] = {fn_two_thirds(ds), finish(init, (uint32_t[]){key, key}, 2),
+                                 finish(reduce, deeper, 2), finish(last, &out, 1)};
+
+    return reduced_with(ds, functions);
 }
 
 static mr_dataset *p_shard(void)
@@ -646,6 +689,9 @@ const struct pipeline more_pipelines[] = {
     {.name = "group_by_reducer", .make = p_group_by_reducer, .by_value = true},
     {.name = "group_by_reducer whose keys fail", .make = p_reducer_key_fails, .by_value = true},
     {.name = "group_by_reducer that fails", .make = p_reducer_fails, .by_value = true},
+    {.name = "group_by_reducer with results of several ranks",
+     .make = p_reducer_ranks,
+     .by_value = true},
     {.name = "shard", .make = p_shard, .company = true},
     {.name = "take_while", .make = p_take_while, .by_value = true},
     {.name = "take_while, with errors", .make = p_take_while_fails, .by_value = true},

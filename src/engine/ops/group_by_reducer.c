@@ -308,7 +308,7 @@ static int reducer_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
         MR_TRY(mr_op_interrupted(head, pull, err));
         MR_TRY(absorb(it, pull, err));
     }
-    while (rc == MR_OK && it->out.rows < pull->rows &&
+    while (rc == MR_OK && head->deferred == MR_OK && it->out.rows < pull->rows &&
            (it->out.rows == 0 || it->out.bytes < pull->bytes)) {
         rc = finalize(it, &failure);
     }
