@@ -208,6 +208,47 @@ static void batches_ask_for_what_they_hold(void **state)
     free(o);
 }
 
+/* The first of @n scalars, or the sum of two. */
+static mr_function *fn_sum(size_t n)
+{
+    const struct mr_leaf_spec leaves[2] = {{.dtype = MR_INT64}, {.dtype = MR_INT64}};
+    mr_builder *b = NULL;
+    mr_spec *spec = NULL;
+
+    CHECK_OK(mr_spec_new(leaves, n, NULL, &spec, e));
+    CHECK_OK(mr_builder_new(spec, NULL, &b, e));
+    mr_spec_unref(spec);
+    uint32_t out = n > 1 ? add_op(b, "add", (const uint32_t[]){0, 1}, 2, NULL, 0) : 0;
+    return finish(b, &out, 1);
+}
+
+/* It needs all elements, and cannot know how long it takes to get one. */
+static void a_reducer_asks_for_one_element_first(void **state)
+{
+    struct outside *o = outside_new(1000, 1);
+    struct mr_external_opener opener = {.ctx = o, .open = outside_open};
+    mr_dataset *input = make_outside();
+    mr_function *functions[4] = {fn_sum(1), fn_sum(1), fn_sum(2), fn_sum(1)};
+    mr_dataset *ds = NULL;
+
+    CHECK_OK(mr_dataset_apply("group_by_reducer", &input, 1, NULL, 0, functions, 4, NULL, &ds, e));
+    struct read_options options = {.external = &opener};
+    mr_engine_iter *it = open_with(ds, &options);
+    mr_block *block = NULL;
+
+    assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 1u << 20}, 10, &block, NULL),
+                     MR_TIMEOUT);
+    assert_int_equal(o->next, 1);
+    assert_in_range(o->largest, 1, 2);
+    mr_engine_close(it);
+    for (int i = 0; i < 4; i++) {
+        mr_function_unref(functions[i]);
+    }
+    mr_dataset_unref(input);
+    mr_dataset_unref(ds);
+    free(o);
+}
+
 /* ---- errors ---- */
 
 static void errors_name_operator_and_element(void **state)
@@ -769,6 +810,7 @@ int main(void)
         cmocka_unit_test(demand_grows_from_one),
         cmocka_unit_test(reads_of_a_service_are_counted_from_zero),
         cmocka_unit_test(batches_ask_for_what_they_hold),
+        cmocka_unit_test(a_reducer_asks_for_one_element_first),
         cmocka_unit_test(errors_name_operator_and_element),
         cmocka_unit_test(bound_arguments_are_checked),
         cmocka_unit_test(budgets_name_what_is_too_large),

@@ -1,6 +1,8 @@
 /* group_by_reducer: elements with the same key become one, from state to state; what becomes of the
  * last state of each key is delivered at the end, in the order of the keys. In memory there is one
  * state a key, whatever the number of elements. An element that fails leaves its state as it was. */
+#include "base/clock.h"
+#include "engine/driver.h"
 #include "engine/gather.h"
 #include "engine/ops/apply.h"
 #include "engine/ops/key_states.h"
@@ -19,7 +21,8 @@ struct reducer_iter {
     struct mr_apply apply[FUNCTIONS];
     struct mr_apply_input in;
     struct mr_key_states states;
-    uint64_t index; /* of the next result */
+    uint32_t demand; /* elements to ask for next: all are needed, but in between others are heard */
+    uint64_t index;  /* of the next result */
     struct mr_gather out;
 };
 
@@ -104,6 +107,7 @@ static int reducer_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
 
     head->uncounts = true;
     head->waiting = &it->out.rows;
+    it->demand = 1;
     mr_key_states_init(&it->states, head->env, state_spec(head->ds->functions));
     for (uint32_t i = 0; i < FUNCTIONS; i++) {
         MR_TRY(mr_apply_open(&it->apply[i], head, head->ds->functions[i], err));
@@ -249,7 +253,8 @@ static int absorb_rows(struct reducer_iter *it, const mr_block *rows, const mr_b
 /* Some more elements. All of them are needed for any result, however few were asked for. */
 static int absorb(struct reducer_iter *it, const struct mr_pull *pull, mr_error *err)
 {
-    struct mr_pull below = mr_pull_rows(pull, MR_BLOCK_ROWS_MAX);
+    struct mr_pull below = mr_pull_rows(pull, it->demand);
+    int64_t begin = mr_now_ns();
     MR_AUTO(mr_block_unref) mr_block *rows = NULL;
     MR_AUTO(mr_block_unref) mr_block *keys = NULL;
     mr_error failure;
@@ -267,7 +272,11 @@ static int absorb(struct reducer_iter *it, const struct mr_pull *pull, mr_error 
         return mr_error_set(err, MR_EINTERNAL, "%u keys for %u elements", mr_block_rows(keys),
                             mr_block_rows(rows));
     }
-    return absorb_rows(it, rows, keys, rc, &failure, err);
+    rc = absorb_rows(it, rows, keys, rc, &failure, err);
+    it->demand = mr_driver_next_demand(it->demand, mr_block_rows(rows),
+                                       mr_block_row_bytes(rows, 0, mr_block_rows(rows)),
+                                       mr_now_ns() - begin);
+    return rc;
 }
 
 /* ---- states into results ---- */
@@ -310,7 +319,8 @@ static int reducer_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
     }
     while (rc == MR_OK && head->deferred == MR_OK && it->out.rows < pull->rows &&
            (it->out.rows == 0 || it->out.bytes < pull->bytes)) {
-        rc = finalize(it, &failure);
+        rc = mr_op_interrupted(head, pull, &failure);
+        rc = rc == MR_OK ? finalize(it, &failure) : rc;
     }
     return mr_op_give(head, pull, &it->out, rc, &failure, ret, err);
 }
