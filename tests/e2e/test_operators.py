@@ -867,6 +867,8 @@ def test_group_by_reducer_refuses_what_is_no_state():
         reduced(ten, by_three, zero, lambda s, x: None)
     with pytest.raises(TypeError, match="init_func returned None"):
         reduced(ten, by_three, lambda key: None, add)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="1 to 4096 tensors, not 0"):
+        reduced(ten, by_three, lambda key: (), lambda s, x: s, lambda: 0)
     with pytest.raises(TypeError, match="the finalize_func given .* returned a dataset"):
         reduced(ten, by_three, zero, add, lambda s: Dataset.range(s))
     with pytest.raises(mr.errors.InvalidArgumentError, match="dtypes int32 and int64") as e:

@@ -149,6 +149,23 @@ def test_what_is_wrong_is_named(path, arguments, error, text):
         SqlDataset(driver, path if source is None else source, query, types)
 
 
+def test_names_and_words_that_are_no_utf_8_are_refused(path):
+    """SQLite takes any bytes for names, and gives them in what it says."""
+    rows_of = lambda query: SqlDataset("sqlite", path, query, (mr.int64,))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="a table.*surrogates not allowed"):
+        rows_of("SELECT '\ud800'")
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE u (naim INTEGER)")
+    database.commit()
+    database.close()
+    path.write_bytes(path.read_bytes().replace(b"naim", b"na\xefm"))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="a table.*SELECT .*can't decode"):
+        rows_of("SELECT * FROM u")
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE u", b"CREATE TA\xc4LE u"))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="a table.*SELECT .*can't decode"):
+        rows_of("SELECT n FROM t")
+
+
 def test_workers_do_not_need_the_database(cluster, path):
     ds = SqlDataset("sqlite", path, "SELECT name, n FROM t", (mr.string, mr.int64))
     path.unlink()

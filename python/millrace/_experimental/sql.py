@@ -128,7 +128,7 @@ def SqlDataset(
         raise errors.NotFoundError(f"SqlDataset: there is no file '{path}'")
     try:
         columns = _read(path, query, [_CASTS[name] for name in dtypes])
-    except (sqlite3.Error, sqlite3.Warning) as e:
+    except (sqlite3.Error, sqlite3.Warning, UnicodeError) as e:  # of names that are no UTF-8, too
         raise errors.InvalidArgumentError(
             f"SqlDataset: database '{path}', '{query}': {e}"
         ) from None
