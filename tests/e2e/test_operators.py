@@ -774,6 +774,14 @@ def test_group_by_reducer_gives_the_results_in_the_order_of_the_keys():
         lambda s: (s["s"], s["n"]),
     )
     assert values(pairs) == [(b"x258", 45), (b"x0369", 59), (b"x147", 44)]
+    a_list_is_a_tuple = reduced(
+        Dataset.range(4),
+        lambda x: x % 2,
+        lambda key: [key, "x"],
+        lambda s, x: [s[0] + x, s[1]],
+        lambda n, s: (s, n),
+    )
+    assert values(a_list_is_a_tuple) == [(b"x", 2), (b"x", 5)]
     within = Dataset.range(2).flat_map(
         lambda n: reduced(
             Dataset.range(3), lambda x: x % 2, lambda _: n, lambda s, x: s + x * n, lambda s: s + n
