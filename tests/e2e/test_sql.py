@@ -76,7 +76,9 @@ def test_rows_have_the_types_that_are_asked_for(path):
     ],
 )
 def test_sqlite_converts_what_has_another_type(path, query, types, want):
-    assert rows(SqlDataset("sqlite", str(path), query, types)) == want
+    ds = SqlDataset("sqlite", str(path), query, types)
+    assert rows(ds) == want
+    assert [spec.dtype for spec in ds.element_spec] == [mr.as_dtype(dtype) for dtype in types]
 
 
 def test_text_is_utf_8_whatever_the_database_has(tmp_path):

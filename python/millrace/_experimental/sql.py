@@ -44,7 +44,7 @@ def _read(path: str, query: str, kinds: list[str]) -> list[list[Any]]:
         closing(sqlite3.connect(address, uri=True)) as database,
         closing(sqlite3.connect(":memory:")) as converter,  # UTF-8, whatever the database has
     ):
-        database.text_factory = converter.text_factory = bytes
+        database.text_factory = bytes
         found = database.execute(query)
         count = 0 if found.description is None else len(found.description)
         if count != len(kinds):
@@ -62,7 +62,7 @@ def _read(path: str, query: str, kinds: list[str]) -> list[list[Any]]:
 
 def _array(values: list[Any], dtype: str) -> Any:
     if dtype == "string":
-        return np.array(values, dtype=object) if values else np.zeros(0, dtype="S1")
+        return np.array(values, dtype=object)
     if dtype == "float64":
         return np.array(values, dtype=np.float64)
     return np.array(values, dtype=np.int64).astype(dtype)  # its lowest bits; bool: not 0
