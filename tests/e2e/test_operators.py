@@ -774,6 +774,9 @@ def test_group_by_reducer_gives_the_results_in_the_order_of_the_keys():
         lambda s: (s["s"], s["n"]),
     )
     assert values(pairs) == [(b"x258", 45), (b"x0369", 59), (b"x147", 44)]
+    far = Dataset.from_tensor_slices(np.array([(1 << 63) - 1, -1 << 63, 0, -1]))
+    far_apart = reduced(far, lambda x: x, lambda key: key, lambda s, x: s, same)
+    assert values(far_apart) == [-1 << 63, -1, 0, (1 << 63) - 1]
     a_list_is_a_tuple = reduced(
         Dataset.range(4),
         lambda x: x % 2,
