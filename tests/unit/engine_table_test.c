@@ -24,6 +24,7 @@
 #define ROWS (GROUPS * GROUP_ROWS)
 #define BATCH 1000u
 #define NO_PAGE UINT32_MAX
+#define TEXT_BYTES 40u
 
 /* ---- the pool: always as if threads had nothing to do ---- */
 
@@ -76,19 +77,26 @@ static void put_name(struct mr_buf *b, unsigned head, uint32_t column)
     mr_buf_printf(b, "\1%c", 'a' + (int)column);
 }
 
+/* The head of a page of @rows values in @encoding. */
+static void put_page_head(struct mr_buf *b, int64_t plain_size, int64_t size, int64_t rows,
+                          int64_t encoding)
+{
+    put_number(b, 0x15, 0);
+    put_number(b, 0x15, plain_size);
+    put_number(b, 0x15, size);
+    put_byte(b, 0x2c);
+    put_number(b, 0x15, rows);
+    put_number(b, 0x15, encoding);
+    put_number(b, 0x15, 3);
+    put_number(b, 0x15, 3);
+    mr_buf_append(b, "\0", 2);
+}
+
 static void put_page(struct mr_buf *b, uint32_t group, uint32_t column, uint32_t page, bool damaged)
 {
     const int64_t size = PAGE_ROWS * sizeof(int64_t);
 
-    put_number(b, 0x15, 0);
-    put_number(b, 0x15, damaged ? size - 1 : size);
-    put_number(b, 0x15, size);
-    put_byte(b, 0x2c);
-    put_number(b, 0x15, PAGE_ROWS);
-    put_number(b, 0x15, 0);
-    put_number(b, 0x15, 3);
-    put_number(b, 0x15, 3);
-    mr_buf_append(b, "\0", 2);
+    put_page_head(b, damaged ? size - 1 : size, size, PAGE_ROWS, 0);
     for (uint32_t i = 0; i < PAGE_ROWS; i++) {
         int64_t row = (int64_t)group * GROUP_ROWS + page * PAGE_ROWS + i;
         int64_t value = row * COLUMNS + column;
@@ -97,11 +105,35 @@ static void put_page(struct mr_buf *b, uint32_t group, uint32_t column, uint32_t
     }
 }
 
-static void put_chunk(struct mr_buf *b, uint32_t column, int64_t at, int64_t size)
+/* A dictionary of one string, and a page of which each value is that. */
+static void put_texts(struct mr_buf *b)
+{
+    static const char text[TEXT_BYTES];
+    const uint32_t size = sizeof text;
+    struct mr_buf run = MR_BUF_INIT;
+
+    put_number(b, 0x15, 2);
+    put_number(b, 0x15, sizeof size + size);
+    put_number(b, 0x15, sizeof size + size);
+    put_byte(b, 0x4c);
+    put_number(b, 0x15, 1);
+    put_number(b, 0x15, 0);
+    mr_buf_append(b, "\0", 2);
+    mr_buf_append(b, &size, sizeof size);
+    mr_buf_append(b, text, size);
+    put_byte(&run, 1);
+    put_varint(&run, GROUP_ROWS << 1);
+    put_byte(&run, 0);
+    put_page_head(b, (int64_t)run.len, (int64_t)run.len, GROUP_ROWS, 8);
+    mr_buf_append(b, run.data, run.len);
+    mr_buf_free(&run);
+}
+
+static void put_chunk(struct mr_buf *b, uint32_t column, int64_t type, int64_t at, int64_t size)
 {
     put_number(b, 0x26, at);
     put_byte(b, 0x1c);
-    put_number(b, 0x15, 2);
+    put_number(b, 0x15, type);
     mr_buf_append(b, "\x19\x15\0\x19", 4);
     put_name(b, 0x18, column);
     put_number(b, 0x15, 0);
@@ -112,7 +144,7 @@ static void put_chunk(struct mr_buf *b, uint32_t column, int64_t at, int64_t siz
     mr_buf_append(b, "\0", 2);
 }
 
-static void put_footer(struct mr_buf *b, int64_t at[GROUPS][COLUMNS + 1])
+static void put_footer(struct mr_buf *b, int64_t type, int64_t at[GROUPS][COLUMNS + 1])
 {
     size_t begin = b->len;
 
@@ -121,7 +153,7 @@ static void put_footer(struct mr_buf *b, int64_t at[GROUPS][COLUMNS + 1])
     put_number(b, 0x15, COLUMNS);
     put_byte(b, 0);
     for (uint32_t c = 0; c < COLUMNS; c++) {
-        put_number(b, 0x15, 2);
+        put_number(b, 0x15, type);
         put_number(b, 0x25, 0);
         put_name(b, 0x18, c);
         put_byte(b, 0);
@@ -131,7 +163,7 @@ static void put_footer(struct mr_buf *b, int64_t at[GROUPS][COLUMNS + 1])
     for (uint32_t g = 0; g < GROUPS; g++) {
         mr_buf_append(b, "\x19\x8c", 2);
         for (uint32_t c = 0; c < COLUMNS; c++) {
-            put_chunk(b, c, at[g][c], at[g][c + 1] - at[g][c]);
+            put_chunk(b, c, type, at[g][c], at[g][c + 1] - at[g][c]);
         }
         put_number(b, 0x16, at[g][COLUMNS] - at[g][0]);
         put_number(b, 0x16, GROUP_ROWS);
@@ -143,8 +175,9 @@ static void put_footer(struct mr_buf *b, int64_t at[GROUPS][COLUMNS + 1])
     mr_buf_append(b, "PAR1", 4);
 }
 
-/* In row group 1, page @bad_page of columns @bad and behind is damaged. */
-static void write_file(uint32_t bad_page, uint32_t bad)
+enum { TYPE_INT64 = 2, TYPE_BYTES = 6 };
+
+static void write_columns(int64_t type, uint32_t bad_page, uint32_t bad)
 {
     struct mr_buf b = MR_BUF_INIT;
     int64_t at[GROUPS][COLUMNS + 1];
@@ -153,13 +186,16 @@ static void write_file(uint32_t bad_page, uint32_t bad)
     for (uint32_t g = 0; g < GROUPS; g++) {
         for (uint32_t c = 0; c < COLUMNS; c++) {
             at[g][c] = (int64_t)b.len;
-            for (uint32_t p = 0; p < PAGES; p++) {
+            for (uint32_t p = 0; p < PAGES && type == TYPE_INT64; p++) {
                 put_page(&b, g, c, p, g == 1 && p == bad_page && c >= bad);
+            }
+            if (type == TYPE_BYTES) {
+                put_texts(&b);
             }
         }
         at[g][COLUMNS] = (int64_t)b.len;
     }
-    put_footer(&b, at);
+    put_footer(&b, type, at);
     FILE *f = fopen(path, "wb");
     assert_true(f != NULL && !b.failed);
     assert_int_equal(fwrite(b.data, 1, b.len, f), b.len);
@@ -167,16 +203,26 @@ static void write_file(uint32_t bad_page, uint32_t bad)
     mr_buf_free(&b);
 }
 
-static mr_dataset *table(uint32_t batch)
+/* In row group 1, page @bad_page of columns @bad and behind is damaged. */
+static void write_file(uint32_t bad_page, uint32_t bad)
 {
-    static const char spec[] = "[[[\"int64\"],[\"int64\"],[\"int64\"],[\"int64\"],[\"int64\"],"
-                               "[\"int64\"],[\"int64\"],[\"int64\"]],"
-                               "[\"*\",\"*\",\"*\",\"*\",\"*\",\"*\",\"*\",\"*\"]]";
+    write_columns(TYPE_INT64, bad_page, bad);
+}
+
+static mr_dataset *table_of(const char *dtype, uint32_t batch)
+{
+    char spec[256];
     static const uint64_t offsets[COLUMNS + 1] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     const struct mr_column names = {
         .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "abcdefgh"};
     mr_block *columns = NULL;
+    size_t n = (size_t)snprintf(spec, sizeof spec, "[[");
 
+    for (uint32_t c = 0; c < COLUMNS; c++) {
+        n += (size_t)snprintf(spec + n, sizeof spec - n, "%s[\"%s\"]", c > 0 ? "," : "", dtype);
+    }
+    (void)snprintf(spec + n, sizeof spec - n,
+                   "],[\"*\",\"*\",\"*\",\"*\",\"*\",\"*\",\"*\",\"*\"]]");
     CHECK_OK(mr_block_new(COLUMNS, &names, 1, &columns, e));
     struct mr_attr attrs[] = {
         TEXT_ATTR("filename", path),
@@ -186,6 +232,11 @@ static mr_dataset *table(uint32_t batch)
     mr_dataset *ds = make("parquet", NULL, NULL, attrs, 3, NULL);
     mr_block_unref(columns);
     return batch > 0 ? make_one("batch", ds, "batch_size", batch) : ds;
+}
+
+static mr_dataset *table(uint32_t batch)
+{
+    return table_of("int64", batch);
 }
 
 /* ---- reading ---- */
@@ -300,6 +351,25 @@ static void the_first_error_is_that_of_one_thread(void **state)
     }
 }
 
+static void behind_a_damaged_row_group_is_read_ahead(void **state)
+{
+    mr_dataset *ds = table(0);
+    mr_engine_iter *it = open_with(ds, &(struct read_options){.threads = 4});
+    struct seen s = {0};
+
+    write_file(0, 0);
+    while (step(it, 5000, &s) == MR_OK) {
+    }
+    assert_int_equal(s.errors, 1);
+    unsigned before = atomic_load(&submitted);
+    while (step(it, 5000, &s) == MR_OK) {
+    }
+    assert_int_equal(s.next, ROWS);
+    assert_true(atomic_load(&submitted) > before);
+    mr_engine_close(it);
+    mr_dataset_unref(ds);
+}
+
 /* The state of an iterator that reads ahead is that of one that does not, and leads to the same
  * rows. */
 static void a_state_knows_nothing_of_what_is_read_ahead(void **state)
@@ -386,6 +456,28 @@ static void memory_that_is_short(void **state)
     assert_true(atomic_load(&submitted) > 0);
 }
 
+/* How long strings of a dictionary are, the file does not say: the first block tells. */
+static void blocks_of_strings_have_some_size(void **state)
+{
+    write_columns(TYPE_BYTES, NO_PAGE, 0);
+    for (uint32_t threads = 1; threads <= 4; threads += 3) {
+        mr_dataset *ds = table_of("string", 0);
+        mr_engine_iter *it = open_with(ds, &(struct read_options){.threads = threads});
+        uint32_t rows = 0;
+        mr_block *block = NULL;
+        mr_error err;
+
+        while (mr_engine_pull(it, (struct mr_want){.rows_max = ROWS}, -1, &block, &err) == MR_OK) {
+            assert_true(rows < GROUP_ROWS || mr_block_pinned_bytes(block) <= 2u << 20);
+            rows += mr_block_rows(block);
+            mr_block_unref(block);
+        }
+        assert_int_equal(rows, ROWS);
+        mr_engine_close(it);
+        mr_dataset_unref(ds);
+    }
+}
+
 /* Whatever allocation fails, whoever asked for it: the rows before an error are right, and reading
  * on gives those behind it. */
 static void no_memory(void **state)
@@ -423,6 +515,9 @@ static void no_memory(void **state)
 struct work {
     atomic_uint done[PARTS];
     uint32_t fails; /* this one does */
+    pthread_t owner;
+    const mr_memory *memory; /* that helpers are to work for */
+    atomic_uint elsewhere;   /* parts that one of them did for another */
 };
 
 static bool do_part(void *ctx, uint32_t part)
@@ -430,6 +525,9 @@ static bool do_part(void *ctx, uint32_t part)
     struct work *w = ctx;
 
     atomic_fetch_add(&w->done[part], 1);
+    if (pthread_equal(pthread_self(), w->owner) == 0 && mr_memory_current() != w->memory) {
+        atomic_fetch_add(&w->elsewhere, 1);
+    }
     return part != w->fails;
 }
 
@@ -444,7 +542,8 @@ static void parts(void **state)
     CHECK_OK(mr_env_use_pool(&env, e));
     mr_parts_init(&p, &env);
     for (uint32_t turn = 0; turn < 500; turn++) {
-        struct work w = {.fails = turn % 4 == 1 ? 500 : PARTS};
+        struct work w = {
+            .fails = turn % 4 == 1 ? 500 : PARTS, .owner = pthread_self(), .memory = env.memory};
         uint32_t all = 0;
 
         idle = turn % 3;
@@ -454,6 +553,7 @@ static void parts(void **state)
         } else {
             assert_true(mr_parts_finish(&p) == (w.fails == PARTS));
         }
+        assert_int_equal(atomic_load(&w.elsewhere), 0);
         for (uint32_t i = 0; i < PARTS; i++) {
             uint32_t done = atomic_load(&w.done[i]);
 
@@ -487,9 +587,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_is_there_once),
         cmocka_unit_test(the_first_error_is_that_of_one_thread),
+        cmocka_unit_test(behind_a_damaged_row_group_is_read_ahead),
         cmocka_unit_test(a_state_knows_nothing_of_what_is_read_ahead),
         cmocka_unit_test(what_is_read_ahead_may_be_left),
         cmocka_unit_test(memory_that_is_short),
+        cmocka_unit_test(blocks_of_strings_have_some_size),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(parts),
     };

@@ -32,8 +32,9 @@ struct table_iter {
     uint64_t row;
     /* what errors behind name: the file, and its rows by their number in all of it */
     mr_trace_file *trace;
-    uint64_t before; /* rows of the groups before `group` */
-    uint32_t most;   /* rows that are read at a time, as memory allows; 0: as it comes */
+    uint64_t before;  /* rows of the groups before `group` */
+    uint32_t most;    /* rows that are read at a time, as memory allows; 0: as it comes */
+    size_t had_bytes; /* a row of the last block; 0: there was none */
     bool ended;
     /* what was read, from row `used` on is still to be given */
     mr_block *block;
@@ -45,7 +46,7 @@ struct table_iter {
     /* those behind `block`, while they are being read ahead */
     struct mr_parts parts;
     struct mr_table_rows ahead;
-    bool failed_ahead;
+    bool failed_ahead; /* in this row group */
 };
 
 static int check_columns(const struct mr_infer *in, const mr_spec *spec, mr_error *err)
@@ -197,6 +198,7 @@ static void next_group(struct table_iter *it)
     it->row = 0;
     it->most = 0;
     it->begun = false;
+    it->failed_ahead = false;
 }
 
 /* What is given next is what is read next. */
@@ -215,7 +217,8 @@ static bool has_group(const struct table_iter *it)
     return it->group < there && it->group - it->first < wanted;
 }
 
-/* Bytes of a row, as far as that is known. */
+/* Bytes of a row, as far as that is known. What the file says is too little where many rows are one
+ * value of a dictionary. */
 static size_t row_bytes(const struct table_iter *it)
 {
     const struct mr_table_group *group = &it->file->table->groups[it->group];
@@ -224,7 +227,7 @@ static size_t row_bytes(const struct table_iter *it)
     if (bytes == 0 && group->rows > 0 && group->bytes > 0) {
         bytes = (size_t)(group->bytes / group->rows);
     }
-    return MR_MAX(bytes, (size_t)1);
+    return MR_MAX(MR_MAX(bytes, it->had_bytes), (size_t)1);
 }
 
 /* As many as are some READ_BYTES; no fewer than are asked for where they are asked for in bulk,
@@ -287,9 +290,12 @@ static int begin_reading(struct table_iter *it, mr_error *err)
 /* `block` was read. */
 static void have_block(struct table_iter *it)
 {
+    uint32_t rows = mr_block_rows(it->block);
+
     mr_block_trace(it->block, it->trace, it->before + it->row, NULL);
     give_from_here(it);
-    it->row += mr_block_rows(it->block);
+    it->row += rows;
+    it->had_bytes = mr_block_row_bytes(it->block, 0, rows) / rows;
     it->used = 0;
 }
 
