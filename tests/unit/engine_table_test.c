@@ -370,6 +370,28 @@ static void behind_a_damaged_row_group_is_read_ahead(void **state)
     mr_dataset_unref(ds);
 }
 
+static void a_file_that_becomes_shorter(void **state)
+{
+    mr_dataset *ds = table(0);
+
+    for (uint32_t threads = 1; threads <= 4; threads += 3) {
+        mr_engine_iter *it = open_with(ds, &(struct read_options){.threads = threads});
+        struct seen s = {0};
+        int rc;
+
+        write_file(NO_PAGE, 0);
+        assert_int_equal(step(it, 100, &s), MR_OK);
+        assert_int_equal(truncate(path, 4), 0);
+        do {
+            rc = step(it, 5000, &s);
+        } while (rc != MR_END && s.errors < 10);
+        assert_int_equal(s.errors, GROUPS);
+        assert_non_null(strstr(s.message, "the file has become shorter"));
+        mr_engine_close(it);
+    }
+    mr_dataset_unref(ds);
+}
+
 /* The state of an iterator that reads ahead is that of one that does not, and leads to the same
  * rows. */
 static void a_state_knows_nothing_of_what_is_read_ahead(void **state)
@@ -588,6 +610,7 @@ int main(void)
         cmocka_unit_test(every_row_is_there_once),
         cmocka_unit_test(the_first_error_is_that_of_one_thread),
         cmocka_unit_test(behind_a_damaged_row_group_is_read_ahead),
+        cmocka_unit_test(a_file_that_becomes_shorter),
         cmocka_unit_test(a_state_knows_nothing_of_what_is_read_ahead),
         cmocka_unit_test(what_is_read_ahead_may_be_left),
         cmocka_unit_test(memory_that_is_short),
