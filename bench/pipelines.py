@@ -3,8 +3,12 @@ Pipelines that people write: images a second, records a second, beside tf.data.
 
     bench/pipelines.py --build build/release [--only g] [--rounds 5]
         [--tensorflow build/peers/bin/python] [--pyarrow build/peers/bin/python] [--service]
+        [--one-core]
 
 They run in the process that reads them, or, with --service, on one worker that one client reads.
+With --one-core each round also runs on one core alone: `all cores / one core` is what the others
+bring, of the best variant here and there. Case b then runs beside records_bench, too, which moves
+about the same bytes and does nothing else.
 
 Cases c and h run beside libjpeg-turbo alone, too, if there is a build directory: one thread decodes
 the images whole, as one thread does in the best variant without AUTOTUNE.
@@ -271,9 +275,8 @@ def run_once(case, package, directory, on_worker):
     return rates
 
 
-def measure(python, case, package, directory, on_worker):
-    command = [python, __file__, "--run", case, package, directory]
-    command += ["--service"] if on_worker else []
+def measure(python, case, package, directory, *options):
+    command = [python, __file__, "--run", case, package, directory, *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(f"pipelines: {package}, case {case}: {done.stderr.strip().splitlines()[-1]}")
@@ -292,7 +295,14 @@ def measure_jpeg(build, directory):
     return json.loads(done.stdout)["images_per_s"]
 
 
-def report(case, ours, theirs, peer, bare):
+def measure_records(build, directory, rounds):
+    """What more cores bring to a loop that moves about as many bytes as case b."""
+    command = [pathlib.Path(build) / "bench" / "records_bench", str(rounds), f"{directory}/b-0"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(done.stdout)["ratio"]
+
+
+def report(case, ours, theirs, peer, bare, alone):
     found = median_rates(ours)
     auto = max((r for v, r in found.items() if "(A)" in v), default=None)
     fixed = max(r for v, r in found.items() if "(A)" not in v)
@@ -306,6 +316,10 @@ def report(case, ours, theirs, peer, bare):
     if bare:
         line["libjpeg-turbo/s"] = round(statistics.median(bare))
         line["fixed / libjpeg-turbo"] = round(fixed / line["libjpeg-turbo/s"], 2)
+    if alone:
+        best = max(median_rates(alone).values())
+        line["one core, elements/s"] = round(best)
+        line["all cores / one core"] = round(max(found.values()) / best, 2)
     print(json.dumps(line), flush=True)
 
 
@@ -319,10 +333,13 @@ def main():
         "--service", action="store_true", help="on one worker, beside tf.data service"
     )
     parser.add_argument("--pyarrow", help="a Python that has pyarrow: for case f")
+    parser.add_argument("--one-core", action="store_true", help="beside the same on one core")
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--tf-servers", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.run:
+        if args.one_core:
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         print(json.dumps(run_once(*args.run, args.service)))
         return
     if args.tf_servers:
@@ -347,14 +364,22 @@ def main():
             del VARIANTS["f"]
         for case in [args.only] if args.only else VARIANTS:
             package, python = peers[case]
-            ours, theirs, bare = [], [], []
+            ours, theirs, bare, alone = [], [], [], []
+            where = ["--service"] if args.service else []
             for _ in range(args.rounds):
-                ours.append(measure(sys.executable, case, "millrace", directory, args.service))
+                ours.append(measure(sys.executable, case, "millrace", directory, *where))
+                if args.one_core:
+                    one = measure(sys.executable, case, "millrace", directory, "--one-core", *where)
+                    alone.append(one)
                 if python:
-                    theirs.append(measure(python, case, package, directory, args.service))
+                    theirs.append(measure(python, case, package, directory, *where))
                 if case in ("c", "h") and args.build and not args.service:
                     bare.append(measure_jpeg(args.build, directory))
-            report(case, ours, theirs, "tf.data" if package == "tensorflow" else package, bare)
+            peer = "tf.data" if package == "tensorflow" else package
+            report(case, ours, theirs, peer, bare, alone)
+            if case == "b" and args.one_core and args.build:
+                ratio = measure_records(args.build, directory, args.rounds)
+                print(json.dumps({"records_bench": {"all cores / one core": ratio}}))
 
 
 main()
