@@ -249,6 +249,26 @@ static void a_reducer_asks_for_one_element_first(void **state)
     free(o);
 }
 
+/* How slow the function is, nobody knows yet: whoever wants to interrupt the first call must not have
+ * to wait for all elements that a shuffle wants at once. */
+static void a_map_asks_for_few_elements_first(void **state)
+{
+    struct outside *o = outside_new(1000, -1);
+    struct mr_external_opener opener = {.ctx = o, .open = outside_open};
+    mr_dataset *ds = make_one("shuffle", map_affine(make_outside(), 0), "buffer_size", 500);
+    struct read_options options = {.external = &opener};
+    mr_engine_iter *it = open_with(ds, &options);
+    mr_block *block = NULL;
+
+    assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, -1, &block, NULL), MR_OK);
+    assert_in_range(o->largest, 1, 256); /* they are quick: some more each time */
+    assert_in_range(o->next, 500, 600);
+    mr_block_unref(block);
+    mr_engine_close(it);
+    mr_dataset_unref(ds);
+    free(o);
+}
+
 /* ---- errors ---- */
 
 static void errors_name_operator_and_element(void **state)
@@ -811,6 +831,7 @@ int main(void)
         cmocka_unit_test(reads_of_a_service_are_counted_from_zero),
         cmocka_unit_test(batches_ask_for_what_they_hold),
         cmocka_unit_test(a_reducer_asks_for_one_element_first),
+        cmocka_unit_test(a_map_asks_for_few_elements_first),
         cmocka_unit_test(errors_name_operator_and_element),
         cmocka_unit_test(bound_arguments_are_checked),
         cmocka_unit_test(budgets_name_what_is_too_large),

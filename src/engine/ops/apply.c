@@ -1,5 +1,12 @@
 #include "engine/ops/apply.h"
 
+#include "base/clock.h"
+
+/* A call of more rows than the first one should be over within this: in between, interruptions are
+ * noticed, and what is ready can be taken. */
+#define SOON_NS (100 * MR_NS_PER_MS)
+#define SOON_FIRST 64u
+
 int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_function *fn,
                   mr_program *program, mr_error *err)
 {
@@ -94,20 +101,39 @@ static int split(struct mr_apply_input *in, mr_block **block, uint32_t rows, mr_
     return MR_OK;
 }
 
+static uint32_t rows_soon(const struct mr_apply_input *in)
+{
+    return in->soon > 0 ? in->soon : SOON_FIRST;
+}
+
+/* A call with @rows took @ns. */
+static void learn_soon(struct mr_apply_input *in, uint32_t rows, int64_t ns)
+{
+    uint32_t soon = rows_soon(in);
+
+    if (ns > SOON_NS) {
+        soon = (uint32_t)MR_MAX(rows * SOON_NS / ns, 1);
+    } else if (rows == soon && ns < SOON_NS / 4) {
+        soon = MR_MIN(2 * soon, MR_BLOCK_ROWS_MAX);
+    }
+    in->soon = soon;
+}
+
 int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const struct mr_pull *pull,
                   mr_block **ret, mr_error *err)
 {
+    const struct mr_pull fewer = mr_pull_rows(pull, MR_MIN(pull->rows, rows_soon(in)));
     mr_block *rest = in->rest;
 
     in->given = NULL;
     in->begun = in->index;
     if (rest == NULL) {
-        int rc = mr_op_pull(below, pull, ret, err);
+        int rc = mr_op_pull(below, &fewer, ret, err);
 
         in->index += rc < 0 && mr_op_element_failed(rc, err); /* it has had its number */
         return rc;
     }
-    uint32_t most = in->most > 0 && in->most < pull->rows ? in->most : pull->rows;
+    uint32_t most = in->most > 0 && in->most < fewer.rows ? in->most : fewer.rows;
     uint32_t rows = MR_MIN(mr_block_rows(rest) - in->used, most);
     MR_TRY(mr_block_slice(rest, in->used, rows, ret, err));
     in->used += rows;
@@ -125,8 +151,10 @@ int mr_apply_fit(const struct mr_apply *a, struct mr_apply_input *in, mr_block *
 {
     for (;;) {
         uint32_t rows = mr_block_rows(*block);
+        int64_t begin = mr_now_ns();
         int rc = mr_apply_run(a, *block, in->index, ret, bad_row, err);
 
+        learn_soon(in, rows, mr_now_ns() - begin);
         if (rc != MR_EEXHAUSTED || rows == 1) {
             bool easy = rc == MR_OK && rows == in->most &&
                         !mr_memory_is_short(mr_memory_current(), MR_MEMORY_AHEAD, 0);

@@ -32,9 +32,11 @@ struct mr_apply_input {
     uint64_t index;        /* of the next row */
     uint64_t begun;        /* what that was when rows were taken last */
     uint32_t most; /* rows at a time, where more of them did not fit into memory; 0: any number */
+    uint32_t soon; /* rows that a call is done with soon; 0: none was made */
 };
 
-/* The rows to run next, at most pull->rows of them. The caller's reference. */
+/* The rows to run next, at most pull->rows of them, and not so many that whoever wants to interrupt
+ * the call has to wait for long. The caller's reference. */
 int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const struct mr_pull *pull,
                   mr_block **ret, mr_error *err);
 /* Run on *@block, which mr_apply_next() gave: on fewer rows of it, if the results of all do not fit
