@@ -1,10 +1,11 @@
 /* Files of tables that several threads read: the rows, the errors and the states are those of one
- * thread. The file is made here: each value says where it stands, and one page of it can be
- * damaged. */
+ * thread. The file is made here: each value says where it stands, one page of it can be damaged,
+ * and a row can be null. */
 #include "engine_support.h"
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "element/trace.h"
 #include "engine/env.h"
 #include "engine/parts.h"
 #include "engine/pool.h"
@@ -25,6 +26,7 @@
 #define BATCH 1000u
 #define NO_PAGE UINT32_MAX
 #define TEXT_BYTES 40u
+#define NULL_COLUMN 3u /* from here on a row that is null is */
 
 /* ---- the pool: always as if threads had nothing to do ---- */
 
@@ -48,6 +50,7 @@ void __wrap_mr_pool_submit(struct mr_pool_task *task)
 /* ---- a file ---- */
 
 static char path[] = "/tmp/engine-table-XXXXXX";
+static int64_t null_row = -1; /* of files that are written; -1: there is none, nor could be */
 
 static void put_byte(struct mr_buf *b, unsigned v)
 {
@@ -92,17 +95,43 @@ static void put_page_head(struct mr_buf *b, int64_t plain_size, int64_t size, in
     mr_buf_append(b, "\0", 2);
 }
 
+/* Which values of a page are there: all but number @null. */
+static void put_levels(struct mr_buf *b, uint32_t null)
+{
+    const uint32_t runs[3] = {null, null < PAGE_ROWS ? 1 : 0,
+                              null < PAGE_ROWS ? PAGE_ROWS - 1 - null : 0};
+    struct mr_buf levels = MR_BUF_INIT;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        put_varint(&levels, runs[i] << 1);
+        put_byte(&levels, i != 1);
+    }
+    uint32_t size = (uint32_t)levels.len;
+    mr_buf_append(b, &size, sizeof size);
+    mr_buf_append(b, levels.data, size);
+    mr_buf_free(&levels);
+}
+
 static void put_page(struct mr_buf *b, uint32_t group, uint32_t column, uint32_t page, bool damaged)
 {
-    const int64_t size = PAGE_ROWS * sizeof(int64_t);
+    const int64_t first = (int64_t)group * GROUP_ROWS + page * PAGE_ROWS;
+    const bool here =
+        column >= NULL_COLUMN && null_row >= first && null_row < first + (int64_t)PAGE_ROWS;
+    const uint32_t null = here ? (uint32_t)(null_row - first) : PAGE_ROWS;
+    struct mr_buf values = MR_BUF_INIT;
 
-    put_page_head(b, damaged ? size - 1 : size, size, PAGE_ROWS, 0);
-    for (uint32_t i = 0; i < PAGE_ROWS; i++) {
-        int64_t row = (int64_t)group * GROUP_ROWS + page * PAGE_ROWS + i;
-        int64_t value = row * COLUMNS + column;
-
-        mr_buf_append(b, &value, sizeof value);
+    if (null_row >= 0) {
+        put_levels(&values, null);
     }
+    for (uint32_t i = 0; i < PAGE_ROWS; i++) {
+        int64_t value = (first + i) * COLUMNS + column;
+
+        mr_buf_append(&values, &value, i != null ? sizeof value : 0);
+    }
+    const int64_t size = (int64_t)values.len;
+    put_page_head(b, damaged ? size - 1 : size, size, PAGE_ROWS, 0);
+    mr_buf_append(b, values.data, values.len);
+    mr_buf_free(&values);
 }
 
 /* A dictionary of one string, and a page of which each value is that. */
@@ -154,7 +183,7 @@ static void put_footer(struct mr_buf *b, int64_t type, int64_t at[GROUPS][COLUMN
     put_byte(b, 0);
     for (uint32_t c = 0; c < COLUMNS; c++) {
         put_number(b, 0x15, type);
-        put_number(b, 0x25, 0);
+        put_number(b, 0x25, null_row >= 0);
         put_name(b, 0x18, c);
         put_byte(b, 0);
     }
@@ -243,21 +272,37 @@ static mr_dataset *table(uint32_t batch)
 
 /* What an iterator has given. Rows are looked at as they come. */
 struct seen {
-    int64_t next; /* row */
+    int64_t next;      /* row */
+    uint32_t untraced; /* elements of which nobody knows which rows they are */
     uint32_t errors;
     int64_t failed_at; /* of the last error */
     char message[1024];
 };
 
+/* Element @i is @per rows from row @row of the file on, if that is known. */
+static void look_at_trace(struct seen *s, const mr_block *block, uint32_t i, int64_t row,
+                          int64_t per)
+{
+    struct mr_record record = mr_block_record(block, i);
+
+    if (record.file == NULL) {
+        s->untraced++;
+        return;
+    }
+    assert_int_equal(record.number, row);
+    assert_int_equal(record.more, per - 1);
+}
+
 static void look(struct seen *s, const mr_block *block)
 {
+    const uint32_t elements = mr_block_rows(block);
     int64_t n = 0;
 
     for (uint32_t c = 0; c < COLUMNS; c++) {
         const struct mr_column *column = mr_block_column(block, c);
         const int64_t *values = column->data;
 
-        n = mr_block_rows(block);
+        n = elements;
         for (int d = 0; d < column->rank; d++) {
             n *= column->dims[d];
         }
@@ -268,6 +313,8 @@ static void look(struct seen *s, const mr_block *block)
             }
         }
     }
+    look_at_trace(s, block, 0, s->next, n / elements);
+    look_at_trace(s, block, elements - 1, s->next + n - n / elements, n / elements);
     s->next += n;
 }
 
@@ -306,6 +353,52 @@ static struct seen read_file(uint32_t threads, uint32_t batch, uint32_t rows, si
     return s;
 }
 
+/* ---- states ---- */
+
+static mr_engine_iter *restored(mr_dataset *ds, mr_engine_iter *from)
+{
+    mr_engine_iter *it = open_with(ds, &(struct read_options){.threads = 4});
+    void *saved = NULL;
+    size_t size = 0;
+
+    CHECK_OK(mr_engine_save(from, &saved, &size, e));
+    CHECK_OK(mr_engine_restore(it, saved, size, e));
+    mr_free(saved);
+    return it;
+}
+
+/* From row @next on all rows come, and nothing else. */
+static void expect_rest(mr_engine_iter *it, int64_t next)
+{
+    struct seen rest = {.next = next};
+
+    while (step(it, 5000, &rest) == MR_OK) {
+    }
+    assert_int_equal(rest.errors, 0);
+    assert_int_equal(rest.next, ROWS);
+}
+
+static void expect_rest_restored(mr_dataset *ds, mr_engine_iter *from, int64_t next)
+{
+    mr_engine_iter *it = restored(ds, from);
+
+    expect_rest(it, next);
+    mr_engine_close(it);
+}
+
+static void expect_same_state(mr_engine_iter *a, mr_engine_iter *b)
+{
+    void *saved[2] = {NULL, NULL};
+    size_t size[2] = {0, 0};
+
+    CHECK_OK(mr_engine_save(a, &saved[0], &size[0], e));
+    CHECK_OK(mr_engine_save(b, &saved[1], &size[1], e));
+    assert_int_equal(size[0], size[1]);
+    assert_memory_equal(saved[0], saved[1], size[0]);
+    mr_free(saved[0]);
+    mr_free(saved[1]);
+}
+
 /* ---- tests ---- */
 
 static const struct {
@@ -323,6 +416,7 @@ static void every_row_is_there_once(void **state)
 
             assert_int_equal(s.errors, 0);
             assert_int_equal(s.next, ROWS);
+            assert_int_equal(s.untraced, 0);
             assert_true((atomic_load(&submitted) > before) == (threads > 1));
         }
     }
@@ -370,6 +464,80 @@ static void behind_a_damaged_row_group_is_read_ahead(void **state)
     mr_dataset_unref(ds);
 }
 
+/* What is saved behind an error begins with what comes next. */
+static void a_state_behind_an_error(void **state)
+{
+    mr_dataset *ds = table(0);
+
+    for (uint32_t page = 0; page < PAGES; page++) {
+        write_file(page, 0);
+        for (uint32_t threads = 1; threads <= 4; threads += 3) {
+            mr_engine_iter *it = open_with(ds, &(struct read_options){.threads = threads});
+            struct seen s = {0};
+
+            while (step(it, 7000, &s) == MR_OK) {
+            }
+            assert_int_equal(s.errors, 1);
+            expect_rest_restored(ds, it, s.next);
+            expect_rest(it, s.next);
+            mr_engine_close(it);
+        }
+    }
+    mr_dataset_unref(ds);
+}
+
+/* In a later block of its row group: it is named by its number there. */
+static void a_null_is_an_error_in_its_place(void **state)
+{
+    mr_dataset *ds = table(0);
+
+    null_row = GROUP_ROWS + 35123;
+    write_file(NO_PAGE, 0);
+    for (uint32_t rows = 7; rows < ROWS; rows *= 40) {
+        for (uint32_t threads = 1; threads <= 4; threads += 3) {
+            mr_engine_iter *it = open_with(ds, &(struct read_options){.threads = threads});
+            struct seen s = {0};
+
+            while (step(it, rows, &s) == MR_OK) {
+            }
+            assert_int_equal(s.errors, 1);
+            assert_int_equal(s.failed_at, null_row);
+            assert_non_null(strstr(s.message, "row group 1, row 35123, column 'd': it is null"));
+            expect_rest_restored(ds, it, null_row + 1);
+            expect_rest(it, null_row + 1);
+            mr_engine_close(it);
+        }
+    }
+    null_row = -1;
+    mr_dataset_unref(ds);
+}
+
+/* Making a column of a block needs memory: without, it is named. */
+static void what_a_block_lacks_names_its_column(void **state)
+{
+    static const char says[] = "row group 0, column '";
+    mr_dataset *ds = table(0);
+    char last = 'a';
+
+    write_file(NO_PAGE, 0);
+    for (uint64_t nth = 1; nth <= 300; nth++) {
+        mr_engine_iter *it = open_with(ds, &(struct read_options){.threads = 1});
+        struct seen s = {0};
+
+        mr_alloc_fail_at(nth);
+        (void)step(it, 10, &s);
+        mr_alloc_fail_at(0);
+        const char *said = strstr(s.message, says);
+        if (said != NULL) {
+            assert_in_range(said[sizeof says - 1], last, last + 1);
+            last = said[sizeof says - 1];
+        }
+        mr_engine_close(it);
+    }
+    assert_int_equal(last, 'a' + COLUMNS - 1);
+    mr_dataset_unref(ds);
+}
+
 static void a_file_that_becomes_shorter(void **state)
 {
     mr_dataset *ds = table(0);
@@ -404,32 +572,17 @@ static void a_state_knows_nothing_of_what_is_read_ahead(void **state)
     struct seen s = {0};
     struct seen same = {0};
     while (step(ahead, 1500, &s) == MR_OK) {
-        mr_engine_iter *again;
-        struct seen rest = {.next = s.next};
-        void *saved = NULL;
-        void *want = NULL;
-        size_t size = 0;
-        size_t want_size = 0;
-
         while (same.next < s.next) {
             assert_int_equal(step(plain, (uint32_t)(s.next - same.next), &same), MR_OK);
         }
-        CHECK_OK(mr_engine_save(ahead, &saved, &size, e));
-        CHECK_OK(mr_engine_save(plain, &want, &want_size, e));
-        assert_int_equal(size, want_size);
-        assert_memory_equal(saved, want, size);
-        if (s.next % 9000 < 1500) {
-            again = open_with(ds, &(struct read_options){.threads = 4});
-            CHECK_OK(mr_engine_restore(again, saved, size, e));
-            while (step(again, 5000, &rest) == MR_OK) {
-            }
-            assert_int_equal(rest.next, ROWS);
-            mr_engine_close(again);
+        expect_same_state(ahead, plain);
+        if (s.next % 9000 < 1500 || s.next % GROUP_ROWS == 0) {
+            expect_rest_restored(ds, ahead, s.next);
         }
-        mr_free(saved);
-        mr_free(want);
     }
     assert_int_equal(s.next, ROWS);
+    assert_int_equal(step(plain, 1, &same), MR_END);
+    expect_same_state(ahead, plain);
     mr_engine_close(ahead);
     mr_engine_close(plain);
     mr_dataset_unref(ds);
@@ -610,6 +763,9 @@ int main(void)
         cmocka_unit_test(every_row_is_there_once),
         cmocka_unit_test(the_first_error_is_that_of_one_thread),
         cmocka_unit_test(behind_a_damaged_row_group_is_read_ahead),
+        cmocka_unit_test(a_state_behind_an_error),
+        cmocka_unit_test(a_null_is_an_error_in_its_place),
+        cmocka_unit_test(what_a_block_lacks_names_its_column),
         cmocka_unit_test(a_file_that_becomes_shorter),
         cmocka_unit_test(a_state_knows_nothing_of_what_is_read_ahead),
         cmocka_unit_test(what_is_read_ahead_may_be_left),
