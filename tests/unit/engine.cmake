@@ -19,7 +19,8 @@ mr_test(location_test LABEL unit SOURCES ${MR_TEST_DIR}/location_test.c ${MR_TES
         LIBRARIES mr_engine)
 mr_test(engine_rows_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_rows_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
-mr_test(engine_keys_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_keys_test.c LIBRARIES mr_engine)
+mr_test(engine_keys_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_keys_test.c ${MR_TEST_DIR}/engine_support.c
+        LIBRARIES mr_engine)
 mr_test(engine_groups_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_groups_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
 mr_test(engine_state_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_state_test.c ${MR_TEST_DIR}/engine_support.c

@@ -1,7 +1,9 @@
-/* What is kept by key: entries that come, go and are sorted, beside a list of them. */
-#include "engine/ops/key_table.h"
+/* What is kept by key: entries that come, go and are sorted, beside a list of them; what states are
+ * charged. */
+#include "engine_support.h"
 
 #include "base/rng.h"
+#include "engine/ops/key_states.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -137,11 +139,68 @@ static void entries_lie_in_the_order_in_which_they_came(void **state)
     mr_key_table_free(&m.table);
 }
 
+/* ---- states ---- */
+
+/* A string of @size bytes. */
+static mr_block *state_of(size_t size)
+{
+    static const char bytes[4096];
+    const uint64_t offsets[2] = {0, size};
+    const struct mr_column column = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = bytes};
+    mr_block *block = NULL;
+
+    assert_in_range(size, 0, sizeof bytes);
+    CHECK_OK(mr_block_new(1, &column, 1, &block, e));
+    return block;
+}
+
+/* At any time what they hold is charged: whoever leaves gives back its part. */
+static void states_are_charged_while_they_are_there(void **state)
+{
+    const struct mr_engine_options opts = {.threads = 1};
+    mr_dataset *ds = make_strings((const char *const[]){""}, 1);
+    mr_block *large = state_of(4000);
+    size_t charged[KEYS + 1] = {0}; /* for the first states */
+    struct mr_key_states s;
+    struct mr_env env;
+
+    CHECK_OK(mr_env_init(&env, ds, &opts, e));
+    mr_key_states_init(&s, &env, mr_dataset_spec(ds));
+    for (uint32_t i = 0; i < KEYS; i++) {
+        mr_block *one = state_of((size_t)i * 50);
+
+        CHECK_OK(mr_key_states_add(&s, KEYS - i, one, e));
+        charged[i + 1] = s.blocks;
+        assert_true(charged[i + 1] >= charged[i] + (size_t)i * 50);
+        CHECK_OK(mr_key_states_set(&s, mr_key_states_find(&s, KEYS - i), large, e));
+        assert_true(s.blocks >= charged[i] + 4000);
+        CHECK_OK(mr_key_states_set(&s, mr_key_states_find(&s, KEYS - i), one, e));
+        assert_true(s.blocks == charged[i + 1]);
+        mr_block_unref(one);
+    }
+    mr_key_states_sort(&s);
+    for (uint32_t i = KEYS; i > 0; i--) {
+        assert_true(s.blocks == charged[i]);
+        assert_true(atomic_load(&env.used_bytes) == s.blocks + s.arrays);
+        assert_int_equal(mr_key_states_first(&s)->key, KEYS - i + 1);
+        mr_key_states_drop_first(&s);
+    }
+    assert_null(mr_key_states_first(&s));
+    assert_true(s.blocks == 0 && atomic_load(&env.used_bytes) == s.arrays);
+    mr_key_states_free(&s);
+    assert_true(atomic_load(&env.used_bytes) == 0);
+    mr_env_destroy(&env);
+    mr_block_unref(large);
+    mr_dataset_unref(ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entries_come_and_go),
         cmocka_unit_test(entries_lie_in_the_order_in_which_they_came),
+        cmocka_unit_test(states_are_charged_while_they_are_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

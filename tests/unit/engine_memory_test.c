@@ -202,6 +202,60 @@ static void behind_an_element_that_does_not_fit_everything_has_its_place(void **
     }
 }
 
+/* The functions of a reducer of (x, text) by x // 64: a state is the last text. */
+static void functions_of_last(mr_function *functions[4])
+{
+    const struct mr_leaf_spec leaves[4] = {
+        {.dtype = MR_STRING}, {.dtype = MR_INT64}, {.dtype = MR_STRING}, {.dtype = MR_INT64}};
+    const struct {
+        uint32_t first; /* of `leaves` */
+        uint32_t n;
+    } takes[4] = {{1, 2}, {3, 1}, {0, 3}, {0, 1}};
+
+    for (int i = 0; i < 4; i++) {
+        mr_builder *b = NULL;
+        mr_spec *spec = NULL;
+        uint32_t out = i == 2 ? 2 : 0; /* what it takes, as it is */
+
+        CHECK_OK(mr_spec_new(leaves + takes[i].first, takes[i].n, NULL, &spec, e));
+        CHECK_OK(mr_builder_new(spec, NULL, &b, e));
+        mr_spec_unref(spec);
+        if (i == 0) {
+            out = add_op(b, "floor_div", (uint32_t[]){0, add_int(b, 64)}, 2, NULL, 0);
+        } else if (i == 1) {
+            out = add_op(b, "as_string", &out, 1, NULL, 0);
+        }
+        functions[i] = finish(b, &out, 1);
+    }
+}
+
+/* Each state is one text of a block of many. */
+static void states_hold_no_more_than_themselves(void **state)
+{
+    mr_memory *memory = budget_of(64 * MIB);
+    mr_dataset *in = make_range(1024, 1024 + 64 * 64, 1);
+    mr_builder *b = begin_for(in, NULL);
+    uint32_t out[2] = {0, doubled(b, 8)};
+    mr_function *functions[4];
+    mr_dataset *ds = NULL;
+    mr_block *block = NULL;
+
+    in = make_with_function("map", in, finish(b, out, 2), NULL, 0);
+    functions_of_last(functions);
+    CHECK_OK(mr_dataset_apply("group_by_reducer", &in, 1, NULL, 0, functions, 4, NULL, &ds, e));
+    mr_engine_iter *it = open_in(ds, memory);
+    CHECK_OK(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, -1, &block, e));
+    assert_in_range(mr_memory_used(memory), 63 * 1024, MIB);
+    mr_block_unref(block);
+    mr_engine_close(it);
+    for (int i = 0; i < 4; i++) {
+        mr_function_unref(functions[i]);
+    }
+    mr_memory_unref(memory);
+    mr_dataset_unref(in);
+    mr_dataset_unref(ds);
+}
+
 static void engines_share_a_budget(void **state)
 {
     mr_memory *memory = budget_of(4 * MIB);
@@ -637,6 +691,7 @@ int main(void)
         cmocka_unit_test(calls_that_do_not_fit_side_by_side_are_run_one_by_one),
         cmocka_unit_test(one_element_that_does_not_fit_is_refused),
         cmocka_unit_test(behind_an_element_that_does_not_fit_everything_has_its_place),
+        cmocka_unit_test(states_hold_no_more_than_themselves),
         cmocka_unit_test(engines_share_a_budget),
         cmocka_unit_test(a_cache_goes_on_where_it_stopped),
         cmocka_unit_test(scans_give_what_is_large_enough),
