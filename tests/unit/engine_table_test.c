@@ -238,6 +238,17 @@ static void write_file(uint32_t bad_page, uint32_t bad)
     write_columns(TYPE_INT64, bad_page, bad);
 }
 
+/* The heads of its pages make no sense any more. */
+static void damage_first_group(void)
+{
+    const unsigned char none[16] = {0};
+    FILE *f = fopen(path, "r+b");
+
+    assert_true(f != NULL && fseek(f, 4, SEEK_SET) == 0);
+    assert_int_equal(fwrite(none, 1, sizeof none, f), sizeof none);
+    assert_int_equal(fclose(f), 0);
+}
+
 static mr_dataset *table_of(const char *dtype, uint32_t batch)
 {
     char spec[256];
@@ -483,6 +494,34 @@ static void a_state_behind_an_error(void **state)
             mr_engine_close(it);
         }
     }
+    mr_dataset_unref(ds);
+}
+
+/* Nothing is read any more of a row group that has ended when there is no memory for the next. */
+static void a_state_between_row_groups(void **state)
+{
+    mr_dataset *ds = table(0);
+    bool failed = false;
+
+    for (uint64_t nth = 1; nth <= 40; nth++) {
+        mr_engine_iter *it = open_with(ds, &(struct read_options){.threads = 1});
+        struct seen s = {0};
+
+        write_file(NO_PAGE, 0);
+        while (s.next < GROUP_ROWS) {
+            assert_int_equal(step(it, 5000, &s), MR_OK);
+        }
+        mr_alloc_fail_at(nth);
+        (void)step(it, 5000, &s);
+        mr_alloc_fail_at(0);
+        if (strstr(s.message, "row group 1: ") != NULL) {
+            failed = true;
+            damage_first_group();
+            expect_rest_restored(ds, it, GROUP_ROWS);
+        }
+        mr_engine_close(it);
+    }
+    assert_true(failed);
     mr_dataset_unref(ds);
 }
 
@@ -764,6 +803,7 @@ int main(void)
         cmocka_unit_test(the_first_error_is_that_of_one_thread),
         cmocka_unit_test(behind_a_damaged_row_group_is_read_ahead),
         cmocka_unit_test(a_state_behind_an_error),
+        cmocka_unit_test(a_state_between_row_groups),
         cmocka_unit_test(a_null_is_an_error_in_its_place),
         cmocka_unit_test(what_a_block_lacks_names_its_column),
         cmocka_unit_test(a_file_that_becomes_shorter),
