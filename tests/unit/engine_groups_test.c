@@ -29,9 +29,10 @@ static int64_t key_of(uint32_t i)
     return ((int64_t)i - KEYS / 2) * (INT64_MAX / KEYS);
 }
 
-static void begin(struct fixture *f, uint64_t seed)
+/* Its memory budget; 0: as it comes. */
+static void begin(struct fixture *f, uint64_t seed, uint64_t budget)
 {
-    const struct mr_engine_options opts = {.threads = 1};
+    const struct mr_engine_options opts = {.threads = 1, .memory_budget_bytes = budget};
     const int64_t values[4] = {0, 1, 2, 3};
     struct mr_column column = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = values};
 
@@ -162,7 +163,7 @@ static void groups_come_and_go(void **state)
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct fixture f;
 
-        begin(&f, seed);
+        begin(&f, seed, 0);
         uint32_t keys = 1 + (uint32_t)mr_rng_below(&f.rng, KEYS);
         uint64_t size_max = 1 + mr_rng_below(&f.rng, 12);
 
@@ -195,7 +196,7 @@ static void groups_are_saved_by_key(void **state)
     struct fixture f;
     uint64_t n = 0;
 
-    begin(&f, 3);
+    begin(&f, 3, 0);
     for (uint32_t i = 0; i < KEYS; i++) {
         put(&f, (i * 37) % KEYS, 1);
     }
@@ -224,11 +225,36 @@ static void groups_are_saved_by_key(void **state)
     end(&f);
 }
 
+/* Keys without an end take memory, however small their elements are. */
+static void groups_are_within_the_budget(void **state)
+{
+    struct fixture f;
+    mr_error error;
+    int64_t n = 0;
+    int rc;
+
+    begin(&f, 3, 64u << 10);
+    do {
+        struct mr_group *group = NULL;
+
+        rc = mr_groups_add(&f.groups, n, 1, &group, &error);
+        n += rc == MR_OK;
+    } while (rc == MR_OK);
+    assert_int_equal(rc, MR_EEXHAUSTED);
+    assert_non_null(strstr(error.message, "0 elements in "));
+    assert_in_range(n, 16, (64u << 10) / sizeof(struct mr_group));
+    assert_true(atomic_load(&f.env.used_bytes) == f.groups.arrays);
+    mr_groups_free(&f.groups);
+    assert_true(atomic_load(&f.env.used_bytes) == 0);
+    end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_come_and_go),
         cmocka_unit_test(groups_are_saved_by_key),
+        cmocka_unit_test(groups_are_within_the_budget),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,9 @@ void mr_groups_free(struct mr_groups *g)
     }
     mr_key_table_free(&g->table);
     mr_free(g->gaps);
+    if (g->env != NULL) {
+        (void)mr_env_recharge_array(g->env, &g->arrays, 0);
+    }
     mr_rows_log_free(&g->log);
     *g = (struct mr_groups){0};
 }
@@ -124,12 +127,41 @@ static void discount_size(struct mr_groups *g, uint64_t size)
 
 /* ---- groups ---- */
 
+static int over_budget(const struct mr_groups *g, mr_error *err)
+{
+    size_t bytes = g->arrays;
+
+    for (uint32_t i = 0; i < g->table.n; i++) {
+        bytes += mr_rows_bytes(&group_at(g, i)->rows);
+    }
+    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements in %u groups hold %zu bytes, %s", g->rows,
+                        g->table.n, bytes, mr_env_budget_text(g->env).text);
+}
+
+/* Of the arrays and the groups themselves, with room for @cap groups. */
+static size_t array_bytes(size_t table_bytes, size_t cap)
+{
+    return table_bytes + cap * (sizeof(struct mr_group_gap) + sizeof(struct mr_group));
+}
+
 static int make_room(struct mr_groups *g, mr_error *err)
 {
-    if (!mr_grow(&g->gaps, &g->gaps_cap, g->table.n, 1, sizeof *g->gaps)) {
-        return mr_error_nomem(err);
+    struct mr_key_table *t = &g->table;
+
+    if (!mr_key_table_is_full(t)) {
+        return MR_OK;
     }
-    return mr_key_table_is_full(&g->table) ? mr_key_table_grow(&g->table, err) : MR_OK;
+    const uint32_t cap = mr_key_table_cap_grown(t);
+    if (!mr_env_recharge_array(g->env, &g->arrays, array_bytes(mr_key_table_bytes_grown(t), cap))) {
+        return over_budget(g, err);
+    }
+    struct mr_group_gap *gaps = mr_reallocarray(g->gaps, cap, sizeof *gaps);
+    g->gaps = gaps != NULL ? gaps : g->gaps;
+    int rc = gaps != NULL ? mr_key_table_grow(t, err) : mr_error_nomem(err);
+    if (rc != MR_OK) {
+        (void)mr_env_recharge_array(g->env, &g->arrays, array_bytes(mr_key_table_bytes(t), t->cap));
+    }
+    return rc;
 }
 
 int mr_groups_add(struct mr_groups *g, int64_t key, uint64_t size, struct mr_group **ret,
@@ -179,17 +211,6 @@ void mr_groups_remove(struct mr_groups *g, struct mr_group *group)
     mr_rows_free(&group->rows);
     mr_free(group);
     clean_log(g);
-}
-
-static int over_budget(const struct mr_groups *g, mr_error *err)
-{
-    size_t bytes = 0;
-
-    for (uint32_t i = 0; i < g->table.n; i++) {
-        bytes += mr_rows_bytes(&group_at(g, i)->rows);
-    }
-    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements in %u groups hold %zu bytes, %s", g->rows,
-                        g->table.n, bytes, mr_env_budget_text(g->env).text);
 }
 
 int mr_groups_put(struct mr_groups *g, struct mr_group *group, mr_block *block, uint32_t row,

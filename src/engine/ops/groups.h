@@ -23,7 +23,7 @@ struct mr_groups {
     const mr_spec *spec; /* of the elements; lent */
     struct mr_key_table table;
     struct mr_group_gap *gaps; /* of all of them: a heap, the smallest first */
-    size_t gaps_cap;
+    size_t arrays;          /* charged for these, the table and the groups without their elements */
     uint64_t size_min;      /* the smallest size of a group; UINT64_MAX: there is none */
     uint32_t size_min_n;    /* how many groups have it */
     size_t rows;            /* in all of them */

@@ -96,19 +96,19 @@ size_t mr_key_table_bytes(const struct mr_key_table *t)
     return bytes_of(t, t->cap);
 }
 
-static uint32_t next_cap(const struct mr_key_table *t)
+uint32_t mr_key_table_cap_grown(const struct mr_key_table *t)
 {
     return t->cap > 0 ? 2 * t->cap : CAP_MIN;
 }
 
 size_t mr_key_table_bytes_grown(const struct mr_key_table *t)
 {
-    return bytes_of(t, next_cap(t));
+    return bytes_of(t, mr_key_table_cap_grown(t));
 }
 
 int mr_key_table_grow(struct mr_key_table *t, mr_error *err)
 {
-    uint32_t cap = next_cap(t);
+    uint32_t cap = mr_key_table_cap_grown(t);
 
     if (t->cap > NOTHING / 4) {
         return mr_error_set(err, MR_EEXHAUSTED, "%u keys are too many", t->n);

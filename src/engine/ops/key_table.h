@@ -23,6 +23,8 @@ static inline bool mr_key_table_is_full(const struct mr_key_table *t)
 {
     return t->n == t->cap;
 }
+/* What there is room for when it has grown. */
+uint32_t mr_key_table_cap_grown(const struct mr_key_table *t);
 /* What it takes, and what it will when it has grown. */
 size_t mr_key_table_bytes(const struct mr_key_table *t);
 size_t mr_key_table_bytes_grown(const struct mr_key_table *t);
