@@ -45,12 +45,14 @@ def wide(n):
     return Dataset.range(n).map(lambda x: (x, mr.broadcast_to(mr.cast(x, mr.uint8), [WIDE_BYTES])))
 
 
-def wide_values(it):
-    got = []
+def each_wide(it):
     for x, payload in it:
         assert payload[0] == payload[-1] == x % 256
-        got.append(int(x))
-    return got
+        yield int(x)
+
+
+def wide_values(it):
+    return list(each_wide(it))
 
 
 def trainer(name, **arguments):
@@ -426,12 +428,19 @@ def test_who_waits_for_the_slow_misses_nothing(make_cluster, background):
     got = wide_values(itertools.islice(slow, 1))
     fast = read(cluster, wide(MANY), **trainer("fast"))
     seen = []
-    rest = background(
-        lambda: seen.extend(wide_values(itertools.islice(fast, 50))) or wide_values(fast)
-    )
-    wait_until(lambda: len(seen) == 50, "the fast one is ahead")
-    got += wide_values(slow)
-    assert got == seen + rest() == list(range(MANY))
+
+    def read_on():
+        for x in each_wide(fast):
+            seen.append(x)
+
+    rest = background(read_on)
+    wait_until(lambda: len(seen) >= 50, "the fast one is ahead")
+    for x in each_wide(slow):
+        got.append(x)
+        ahead = min(len(got) + 1, MANY)
+        wait_until(lambda: len(seen) >= ahead, "the fast one stays ahead, which waits for nobody")
+    rest()
+    assert got == seen == list(range(MANY))
     assert slow.skipped == fast.skipped == 0
 
 
