@@ -9,6 +9,7 @@
  */
 #include "base/rng.h"
 #include "engine/crc32c.h"
+#include "engine/env.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,9 +25,9 @@
 #define WINDOW_RECORDS 2560u
 #define WINDOW_BYTES ((size_t)WINDOW_RECORDS * RECORD_BYTES)
 #define BATCH_RECORDS 128u
-#define BATCHES_KEPT 8u
+#define BATCHES_KEPT 4u /* of each thread */
 #define WINDOWS 160u
-#define THREADS_MAX 64u
+#define THREADS_MAX 16u
 #define ROUNDS_MAX 100
 
 _Static_assert(WINDOW_RECORDS % PIECE_RECORDS == 0 && WINDOW_RECORDS % BATCH_RECORDS == 0,
@@ -79,9 +80,10 @@ static void read_piece(uint64_t number, unsigned char *to)
     __asm__ volatile("" ::"r"(sum)); /* or it would not be computed */
 }
 
-static void fill_batch(uint32_t number, const unsigned char *window)
+static void fill_batch(uint32_t number, const unsigned char *window, uint32_t me)
 {
-    unsigned char *to = batches + (size_t)(number % BATCHES_KEPT) * BATCH_RECORDS * RECORD_BYTES;
+    size_t slot = (size_t)me * BATCHES_KEPT + number % BATCHES_KEPT;
+    unsigned char *to = batches + slot * BATCH_RECORDS * RECORD_BYTES;
     const uint32_t *from = order + (size_t)number * BATCH_RECORDS;
 
     for (uint32_t i = 0; i < BATCH_RECORDS; i++) {
@@ -104,7 +106,7 @@ static void *work(void *arg)
         }
         (void)pthread_barrier_wait(&window_is_read);
         for (uint32_t b = me; b < WINDOW_RECORDS / BATCH_RECORDS; b += nthreads) {
-            fill_batch(b, window);
+            fill_batch(b, window, me);
         }
     }
     return NULL;
@@ -151,24 +153,27 @@ static double median(double *values, long n)
 int main(int argc, char **argv)
 {
     long rounds = argc == 3 ? strtol(argv[1], NULL, 10) : 0;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t cores = mr_machine_cores();
     struct mr_rng rng;
     double one[ROUNDS_MAX];
     double all[ROUNDS_MAX];
 
-    if (rounds <= 0 || rounds > ROUNDS_MAX || cores < 1) {
-        (void)fprintf(stderr, "usage: records_bench ROUNDS FILE (at least one piece, %zu bytes)\n",
-                      PIECE_BYTES);
+    if (rounds <= 0 || rounds > ROUNDS_MAX) {
+        (void)fprintf(stderr, "usage: records_bench ROUNDS FILE\n");
         return 2;
     }
     fd = open(argv[2], O_RDONLY | O_CLOEXEC);
     off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-    if (size < (off_t)PIECE_BYTES) {
+    if (size < 0) {
         die(argv[2]);
+    }
+    if (size < (off_t)PIECE_BYTES) {
+        (void)fprintf(stderr, "%s: at least %zu bytes are needed\n", argv[2], PIECE_BYTES);
+        return 1;
     }
     pieces_of_file = (uint64_t)size / PIECE_BYTES;
     windows = memory(2 * WINDOW_BYTES);
-    batches = memory((size_t)BATCHES_KEPT * BATCH_RECORDS * RECORD_BYTES);
+    batches = memory((size_t)THREADS_MAX * BATCHES_KEPT * BATCH_RECORDS * RECORD_BYTES);
     mr_rng_seed(&rng, 1);
     for (uint32_t i = 0; i < WINDOW_RECORDS; i++) {
         uint32_t other = (uint32_t)mr_rng_below(&rng, i + 1u);
@@ -176,7 +181,7 @@ int main(int argc, char **argv)
         order[i] = order[other];
         order[other] = i;
     }
-    uint32_t threads = cores < (long)THREADS_MAX ? (uint32_t)cores : THREADS_MAX;
+    uint32_t threads = MR_MIN(cores, THREADS_MAX);
     for (long i = 0; i < rounds; i++) {
         one[i] = measure(1);
         all[i] = measure(threads);

@@ -1,10 +1,6 @@
 #include "engine/ops/apply.h"
 
-#include "base/clock.h"
-
-/* A call of more rows than the first one should be over within this: in between, interruptions are
- * noticed, and what is ready can be taken. */
-#define SOON_NS (100 * MR_NS_PER_MS)
+/* How slow a function is, nobody knows before its first call. */
 #define SOON_FIRST 64u
 
 int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_function *fn,
@@ -106,23 +102,33 @@ static uint32_t rows_soon(const struct mr_apply_input *in)
     return in->soon > 0 ? in->soon : SOON_FIRST;
 }
 
-/* A call with @rows took @ns. */
-static void learn_soon(struct mr_apply_input *in, uint32_t rows, int64_t ns)
+void mr_apply_learn(struct mr_apply_input *in, uint32_t rows, int64_t ns)
 {
     uint32_t soon = rows_soon(in);
 
-    if (ns > SOON_NS) {
-        soon = (uint32_t)MR_MAX(rows * SOON_NS / ns, 1);
-    } else if (rows == soon && ns < SOON_NS / 4) {
+    if (ns > MR_APPLY_SOON_NS) {
+        soon = (uint32_t)MR_MAX(rows * MR_APPLY_SOON_NS / ns, 1);
+    } else if (rows > soon / 2 && ns <= MR_APPLY_SOON_NS / 2) {
         soon = MR_MIN(2 * soon, MR_BLOCK_ROWS_MAX);
     }
     in->soon = soon;
 }
 
+/* Whole units, if that is possible: then they still begin and end where the consumer's do. */
+static struct mr_pull pull_soon(const struct mr_apply_input *in, const struct mr_pull *pull)
+{
+    uint32_t rows = MR_MIN(pull->rows, rows_soon(in));
+    bool whole = pull->unit > 0 && rows >= pull->unit;
+    struct mr_pull fewer = mr_pull_rows(pull, whole ? rows - rows % pull->unit : rows);
+
+    fewer.unit = whole ? pull->unit : fewer.unit;
+    return fewer;
+}
+
 int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const struct mr_pull *pull,
                   mr_block **ret, mr_error *err)
 {
-    const struct mr_pull fewer = mr_pull_rows(pull, MR_MIN(pull->rows, rows_soon(in)));
+    const struct mr_pull fewer = pull_soon(in, pull);
     mr_block *rest = in->rest;
 
     in->given = NULL;
@@ -154,7 +160,9 @@ int mr_apply_fit(const struct mr_apply *a, struct mr_apply_input *in, mr_block *
         int64_t begin = mr_now_ns();
         int rc = mr_apply_run(a, *block, in->index, ret, bad_row, err);
 
-        learn_soon(in, rows, mr_now_ns() - begin);
+        if (rc == MR_OK) {
+            mr_apply_learn(in, rows, mr_now_ns() - begin);
+        }
         if (rc != MR_EEXHAUSTED || rows == 1) {
             bool easy = rc == MR_OK && rows == in->most &&
                         !mr_memory_is_short(mr_memory_current(), MR_MEMORY_AHEAD, 0);

@@ -1,6 +1,7 @@
 /* Running a function on blocks: what map and filter share. */
 #pragma once
 
+#include "base/clock.h"
 #include "engine/ops/ops.h"
 
 /* The function of an iterator, ready to run. */
@@ -25,6 +26,10 @@ int mr_apply_run(const struct mr_apply *a, const mr_block *in, uint64_t index, m
 
 /* The input of a one-at-a-time stage: blocks from below, of which an error may leave the end
  * behind. */
+/* A call should be over within this: in between, interruptions are noticed, and what is ready can be
+ * taken. */
+#define MR_APPLY_SOON_NS (100 * MR_NS_PER_MS)
+
 struct mr_apply_input {
     mr_block *rest; /* from row `used` on: rows behind one that failed; NULL: none */
     uint32_t used;
@@ -39,6 +44,8 @@ struct mr_apply_input {
  * the call has to wait for long. The caller's reference. */
 int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const struct mr_pull *pull,
                   mr_block **ret, mr_error *err);
+/* A call with @rows took @ns, or @rows calls did; mr_apply_fit() says so itself. */
+void mr_apply_learn(struct mr_apply_input *in, uint32_t rows, int64_t ns);
 /* Run on *@block, which mr_apply_next() gave: on fewer rows of it, if the results of all do not fit
  * into the memory budget. Then *@block is those, and what is behind them is kept. Else as
  * mr_apply_run(). */

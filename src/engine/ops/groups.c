@@ -112,10 +112,9 @@ static void count_size(struct mr_groups *g, uint64_t size)
     g->size_min_n += size == g->size_min;
 }
 
-/* A group of @size, whose entry there is no more. */
-static void discount_size(struct mr_groups *g, uint64_t size)
+/* They are looked for when the smallest is asked for next, not each time that a group of it leaves. */
+static void find_size_min(struct mr_groups *g)
 {
-    g->size_min_n -= size == g->size_min;
     if (g->size_min_n > 0) {
         return;
     }
@@ -206,7 +205,7 @@ void mr_groups_remove(struct mr_groups *g, struct mr_group *group)
 {
     mr_key_table_remove(&g->table, mr_key_table_find(&g->table, group->key));
     drop_gap(g, group);
-    discount_size(g, group->size);
+    g->size_min_n -= group->size == g->size_min;
     g->rows -= group->rows.n;
     mr_rows_free(&group->rows);
     mr_free(group);
@@ -255,7 +254,7 @@ static uint64_t next_gap(const struct mr_groups *g, uint32_t *front, uint32_t *n
     return least;
 }
 
-uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t size, uint32_t wanted)
+uint64_t mr_groups_missing(struct mr_groups *g, uint64_t size, uint32_t wanted)
 {
     /* The smallest that was not taken yet is among these. */
     uint32_t front[MR_GROUPS_AHEAD + 1] = {0};
@@ -263,6 +262,7 @@ uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t size, uint32_t wa
     uint32_t n = MR_MIN(wanted, MR_GROUPS_AHEAD);
     uint64_t rows = 0;
 
+    find_size_min(g);
     size = MR_MIN(size, g->size_min);
     for (uint32_t k = 0; k < n; k++) {
         /* A group that is full begins anew. */

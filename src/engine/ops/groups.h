@@ -24,7 +24,7 @@ struct mr_groups {
     struct mr_key_table table;
     struct mr_group_gap *gaps; /* of all of them: a heap, the smallest first */
     size_t arrays;          /* charged for these, the table and the groups without their elements */
-    uint64_t size_min;      /* the smallest size of a group; UINT64_MAX: there is none */
+    uint64_t size_min;      /* the smallest size of a group, if `size_min_n` is not 0 */
     uint32_t size_min_n;    /* how many groups have it */
     size_t rows;            /* in all of them */
     struct mr_rows_log log; /* what all of them know */
@@ -50,7 +50,7 @@ struct mr_group *mr_groups_full(const struct mr_groups *g);
  * group that there is not yet takes @size, UINT64_MAX: that is not known. UINT64_MAX: nobody
  * knows. */
 #define MR_GROUPS_AHEAD 8u
-uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t size, uint32_t wanted);
+uint64_t mr_groups_missing(struct mr_groups *g, uint64_t size, uint32_t wanted);
 
 /* As part of an iterator's state; restored into none. */
 int mr_groups_state(struct mr_groups *g, struct mr_state *s, mr_error *err);

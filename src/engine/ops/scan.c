@@ -179,9 +179,16 @@ static int absorb(struct scan_iter *it, const struct mr_pull *pull, mr_error *fa
         set_initial_state(it);
     }
     MR_TRY(rc);
-    while (rc == MR_OK && row < mr_block_rows(in) && (row == 0 || it->out.bytes < pull->bytes)) {
+    int64_t begin = mr_now_ns();
+    int64_t ns = 0;
+    while (rc == MR_OK && row < mr_block_rows(in) &&
+           (row == 0 || (it->out.bytes < pull->bytes && ns < MR_APPLY_SOON_NS))) {
         rc = step(it, in, row, failure);
         row += rc == MR_OK;
+        ns = mr_now_ns() - begin;
+    }
+    if (row > 0) {
+        mr_apply_learn(&it->in, row, ns);
     }
     return settle(it, in, row, rc, failure);
 }
