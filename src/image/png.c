@@ -71,7 +71,7 @@ static int header(struct mr_bytes in, const struct mr_image_request *want,
 
 /* Luma (ITU-R BT.601) in parts of 2^15, as libpng computes it: of the values as the file has
  * them. */
-#define LUMA(p, rounding) ((9798u * (p)[0] + 19235u * (p)[1] + 3735u * (p)[2] + (rounding)) >> 15)
+#define LUMA(p, rounding) ((9797u * (p)[0] + 19234u * (p)[1] + 3737u * (p)[2] + (rounding)) >> 15)
 
 /* @out: 1 to 3 channels of each of @n pixels of four, of other or the same width. */
 #define CONVERT(name, From, To, rounding, change)                                                  \
