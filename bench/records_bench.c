@@ -7,6 +7,7 @@
  *
  *     records_bench ROUNDS FILE
  */
+#include "base/clock.h"
 #include "base/rng.h"
 #include "engine/crc32c.h"
 #include "engine/env.h"
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define RECORD_BYTES 3200u
@@ -45,14 +45,6 @@ static _Noreturn void die(const char *what)
 {
     perror(what);
     exit(1);
-}
-
-static double now_s(void)
-{
-    struct timespec ts;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
 static void *memory(size_t size)
@@ -117,7 +109,7 @@ static double measure(uint32_t threads)
 {
     pthread_t ids[THREADS_MAX];
     uint32_t numbers[THREADS_MAX];
-    double begin = now_s();
+    const int64_t begin = mr_now_ns();
 
     nthreads = threads;
     if (pthread_barrier_init(&window_is_read, NULL, threads) != 0) {
@@ -133,7 +125,7 @@ static double measure(uint32_t threads)
         (void)pthread_join(ids[i], NULL);
     }
     (void)pthread_barrier_destroy(&window_is_read);
-    return (double)WINDOWS * WINDOW_RECORDS / (now_s() - begin);
+    return (double)WINDOWS * WINDOW_RECORDS * 1e9 / (double)(mr_now_ns() - begin);
 }
 
 static int compare(const void *a, const void *b)

@@ -112,7 +112,8 @@ static void count_size(struct mr_groups *g, uint64_t size)
     g->size_min_n += size == g->size_min;
 }
 
-/* They are looked for when the smallest is asked for next, not each time that a group of it leaves. */
+/* Looks for the smallest size again if all groups of it have left: once before it is needed, not each
+ * time that a group leaves. */
 static void find_size_min(struct mr_groups *g)
 {
     if (g->size_min_n > 0) {
