@@ -7,8 +7,8 @@ Pipelines that people write: images a second, records a second, beside tf.data.
 
 They run in the process that reads them, or, with --service, on one worker that one client reads.
 With --one-core each round also runs on one core alone: `all cores / one core` is what the others
-bring, of the best variant here and there. Case b then runs beside records_bench, too, which moves
-about the same bytes and does nothing else.
+bring, of the best variant here and there. Cases b and g then run beside cores_bench, too, which
+moves the same bytes and does nothing else.
 
 Cases c and h run beside libjpeg-turbo alone, too, if there is a build directory: one thread decodes
 the images whole, as one thread does in the best variant without AUTOTUNE.
@@ -295,14 +295,15 @@ def measure_jpeg(build, directory):
     return json.loads(done.stdout)["images_per_s"]
 
 
-def measure_records(build, directory, rounds):
-    """What more cores bring to a loop that moves about as many bytes as case b."""
-    command = [pathlib.Path(build) / "bench" / "records_bench", str(rounds), f"{directory}/b-0"]
+def measure_loop(build, case, directory):
+    """A loop that moves the bytes of case b or g, on one core and on all."""
+    what = {"b": ["records", f"{directory}/b-0"], "g": ["images"]}[case]
+    command = [pathlib.Path(build) / "bench" / "cores_bench", *what, "1"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
-    return json.loads(done.stdout)["ratio"]
+    return json.loads(done.stdout)
 
 
-def report(case, ours, theirs, peer, bare, alone):
+def report(case, ours, theirs, peer, bare, alone, loops):
     found = median_rates(ours)
     auto = max((r for v, r in found.items() if "(A)" in v), default=None)
     fixed = max(r for v, r in found.items() if "(A)" not in v)
@@ -320,6 +321,10 @@ def report(case, ours, theirs, peer, bare, alone):
         best = max(median_rates(alone).values())
         line["one core, elements/s"] = round(best)
         line["all cores / one core"] = round(max(found.values()) / best, 2)
+    if loops:
+        one, every = (statistics.median(x[k] for x in loops) for k in ("one_core", "all_cores"))
+        line["cores_bench/s"] = [round(one), round(every)]
+        line["cores_bench, all cores / one core"] = round(every / one, 2)
     print(json.dumps(line), flush=True)
 
 
@@ -364,22 +369,21 @@ def main():
             del VARIANTS["f"]
         for case in [args.only] if args.only else VARIANTS:
             package, python = peers[case]
-            ours, theirs, bare, alone = [], [], [], []
+            ours, theirs, bare, alone, loops = [], [], [], [], []
             where = ["--service"] if args.service else []
             for _ in range(args.rounds):
                 ours.append(measure(sys.executable, case, "millrace", directory, *where))
                 if args.one_core:
                     one = measure(sys.executable, case, "millrace", directory, "--one-core", *where)
                     alone.append(one)
+                    if case in ("b", "g") and args.build:
+                        loops.append(measure_loop(args.build, case, directory))
                 if python:
                     theirs.append(measure(python, case, package, directory, *where))
                 if case in ("c", "h") and args.build and not args.service:
                     bare.append(measure_jpeg(args.build, directory))
             peer = "tf.data" if package == "tensorflow" else package
-            report(case, ours, theirs, peer, bare, alone)
-            if case == "b" and args.one_core and args.build:
-                ratio = measure_records(args.build, directory, args.rounds)
-                print(json.dumps({"records_bench": {"all cores / one core": ratio}}))
+            report(case, ours, theirs, peer, bare, alone, loops)
 
 
 main()
