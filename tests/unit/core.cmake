@@ -1,4 +1,10 @@
 mr_test(core_test LABEL unit SOURCES ${MR_TEST_DIR}/core_test.c ${MR_TEST_DIR}/core_support.c LIBRARIES mr_dispatcher_core)
+mr_test(core_splits_test LABEL unit SOURCES ${MR_TEST_DIR}/core_splits_test.c ${MR_TEST_DIR}/core_support.c
+  LIBRARIES mr_dispatcher_core)
+mr_test(core_time_test LABEL unit SOURCES ${MR_TEST_DIR}/core_time_test.c ${MR_TEST_DIR}/core_support.c
+  LIBRARIES mr_dispatcher_core)
+mr_test(core_takeover_test LABEL unit SOURCES ${MR_TEST_DIR}/core_takeover_test.c ${MR_TEST_DIR}/core_support.c
+  LIBRARIES mr_dispatcher_core)
 mr_test(core_hosts_test LABEL unit SOURCES ${MR_TEST_DIR}/core_hosts_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
 mr_test(core_retention_test LABEL unit SOURCES ${MR_TEST_DIR}/core_retention_test.c ${MR_TEST_DIR}/core_support.c

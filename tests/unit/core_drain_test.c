@@ -10,8 +10,6 @@
 
 #include <cmocka.h>
 
-static const char FP2[] = "00000000000000000000000000000002";
-
 struct fixture {
     struct table t;
     char iteration[64];

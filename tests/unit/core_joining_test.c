@@ -8,8 +8,6 @@
 
 #include <cmocka.h>
 
-static const char FP1[] = "00000000000000000000000000000001";
-
 /* ---------------------------------------------------------------- one production */
 
 static void the_first_job_makes_a_production(void **state)

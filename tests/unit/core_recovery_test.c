@@ -9,8 +9,6 @@
 
 #include <cmocka.h>
 
-static const char FP2[] = "00000000000000000000000000000002";
-
 struct fixture {
     struct table t;
     char iteration[64];

@@ -15,8 +15,6 @@
 #define DAY (24 * HOUR)
 
 static const int64_t hundred[] = {100};
-static const char FP1[] = "00000000000000000000000000000001";
-static const char FP2[] = "00000000000000000000000000000002";
 
 static struct table *start(const struct mr_core_config *config)
 {

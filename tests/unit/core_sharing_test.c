@@ -9,9 +9,6 @@
 
 #include <cmocka.h>
 
-static const char FP1[] = "00000000000000000000000000000001";
-static const char FP2[] = "00000000000000000000000000000002";
-
 /* ---------------------------------------------------------------- the end of it */
 
 static void a_production_goes_with_its_last_user(void **state)

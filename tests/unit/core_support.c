@@ -165,15 +165,40 @@ int table_try_take_over(struct table *t, mr_error *err)
     return try_load(t, err);
 }
 
-void table_open_usual(struct table *t)
+static void open_with_numbers(struct table *t)
 {
     static const int64_t hundred[] = {100};
 
     table_open(t, NULL);
-    assert_int_equal(put_dataset(t, "numbers", "00000000000000000000000000000001", hundred, 1),
-                     MR_OK);
+    assert_int_equal(put_dataset(t, "numbers", FP1, hundred, 1), MR_OK);
+}
+
+void table_open_usual(struct table *t)
+{
+    open_with_numbers(t);
     add_worker(t, "w1", "a:1");
     add_worker(t, "w2", "b:1");
+}
+
+int core_setup(void **state)
+{
+    struct table *t = mr_calloc(1, sizeof *t);
+
+    *state = t;
+    open_with_numbers(t);
+    return 0;
+}
+
+int core_teardown(void **state)
+{
+    table_close(*state);
+    mr_free(*state);
+    return 0;
+}
+
+void keep_id(char *out, const char *id)
+{
+    snprintf(out, 64, "%s", id);
 }
 
 void table_close(struct table *t)

@@ -27,6 +27,13 @@ void table_open(struct table *t, const struct mr_core_config *config);
 /* As most tests begin: workers w1 and w2, at a:1 and b:1, and a dataset "numbers" of 100 splits. */
 void table_open_usual(struct table *t);
 void table_close(struct table *t);
+/* A table with the dataset "numbers" (FP1, 100 splits) and without workers. */
+int core_setup(void **state);
+int core_teardown(void **state);
+#define FP1 "00000000000000000000000000000001"
+#define FP2 "00000000000000000000000000000002"
+/* Into char[64]. */
+void keep_id(char *out, const char *id);
 /* The leader is gone: another core is loaded from the store. */
 void table_take_over(struct table *t);
 /* ... which may be refused: then there is no core. */
