@@ -148,6 +148,11 @@ TABLE: list[tuple[str, str]] = [
     (r"^gather .* => .*refuses .*index \S+ is out of range", "| `gather` |"),
     (r"^pipeline \(less is known\).*m\.(rank|shape|size)\(", _UNKNOWN),
     (r"_batch\(\d+, \[.* => refuses \(ValueError: sparse_batch: elements of shape", _EARLY),
+    (
+        r"image\.convert_image_dtype.* => .*(2147483647|9223372036854775807).* \| "
+        r".*-(2147483648|9223372036854775808)",
+        "| `image.convert_image_dtype` |",
+    ),
     (r"^\w+\.decode_and_crop_jpeg \(differs\)(?!.* => refuses)", "`image.decode_and_crop_jpeg`"),
     (r"^fill .* => refuses .*the length of dims must be known", "| `fill`, `squeeze` |"),
     (r"^squeeze .* => refuses .*has an unknown size: name the axes", "| `fill`, `squeeze` |"),
@@ -179,6 +184,7 @@ TABLE: list[tuple[str, str]] = [
     (r"decode_(bmp|image) .*channels=4.* => .*BMP: channels is 4, it must be", "`io.decode_bmp`"),
     (r"extract_jpeg_shape .*\(png\(", "`io.extract_jpeg_shape`"),
     (rf"^{_RUNS}.* \| .*refuses .* not in (the )?list of allowed values", _DTYPES),
+    (rf"^saturate_cast {_RUNS}.* \| .*refuses .*No loop matching the specified", _DTYPES),
     # The literal comes first: TensorFlow makes an int32 or a float32 of it.
     (r"^\S+ \(differs\) \[\w+\] .*lambda a: m\.[\w.]+\(-?[\d.e]+, a\)", _LITERAL),
     # TensorFlow aborts over a negative literal beside uint64, if the process has made others of it.
