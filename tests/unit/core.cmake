@@ -9,8 +9,10 @@ mr_test(core_hosts_test LABEL unit SOURCES ${MR_TEST_DIR}/core_hosts_test.c ${MR
   LIBRARIES mr_dispatcher_core)
 mr_test(core_retention_test LABEL unit SOURCES ${MR_TEST_DIR}/core_retention_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
-mr_test(core_recovery_test LABEL unit SOURCES ${MR_TEST_DIR}/core_recovery_test.c ${MR_TEST_DIR}/core_support.c
-  LIBRARIES mr_dispatcher_core)
+foreach(name recovery poison unreachable)
+  mr_test(core_${name}_test LABEL unit SOURCES ${MR_TEST_DIR}/core_${name}_test.c ${MR_TEST_DIR}/core_recovery_support.c
+    ${MR_TEST_DIR}/core_support.c LIBRARIES mr_dispatcher_core)
+endforeach()
 mr_test(core_drain_test LABEL unit SOURCES ${MR_TEST_DIR}/core_drain_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
 mr_test(core_split_list_test LABEL unit SOURCES ${MR_TEST_DIR}/core_split_list_test.c LIBRARIES mr_dispatcher_core)
