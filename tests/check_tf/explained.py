@@ -111,8 +111,8 @@ TABLE: list[tuple[str, str]] = [
         "| `Dataset.take`, `Dataset.skip`, `Dataset.shard` |",
     ),
     (  # the same, and the batch that fails is left out
-        rf"^pipeline .*ragged_batch\(.*\.batch\(.*ignore_errors\(\){_RUNS}.* \| \('dataset',"
-        r" .*, 'end', \(\)\)$",
+        rf"^pipeline .*ragged_batch\(.*\.(padded_|ragged_)?batch\(.*ignore_errors\(\){_RUNS}.* \| "
+        r"\('dataset', .*, 'end', \(\)\)$",
         _RAGGED_ROWS,
     ),
     (
