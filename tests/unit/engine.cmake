@@ -5,7 +5,10 @@ mr_test(engine_cancel_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_cancel_test.
 mr_test(engine_draws_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_draws_test.c ${MR_TEST_DIR}/engine_pipelines.c
         ${MR_TEST_DIR}/engine_pipelines_more.c ${MR_TEST_DIR}/engine_pipelines_saved.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
-mr_test(engine_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_test.c ${MR_TEST_DIR}/engine_support.c LIBRARIES mr_engine)
+mr_test(engine_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_test.c ${MR_TEST_DIR}/engine_outside.c
+  ${MR_TEST_DIR}/engine_support.c LIBRARIES mr_engine)
+mr_test(engine_demand_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_demand_test.c ${MR_TEST_DIR}/engine_outside.c
+  ${MR_TEST_DIR}/engine_support.c LIBRARIES mr_engine)
 mr_test(engine_tfrecord_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_tfrecord_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
 mr_test(engine_saved_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_saved_test.c ${MR_TEST_DIR}/engine_support.c

@@ -86,6 +86,13 @@ mr_dataset *make_with_function(const char *op, mr_dataset *input, mr_function *f
     return make(op, input, fn, attrs, n, NULL);
 }
 
+mr_dataset *map_affine(mr_dataset *ds, int64_t calls)
+{
+    mr_function *fn = fn_affine(ds);
+
+    return make_with_function("map", ds, fn, ATTRS(INT_ATTR("num_parallel_calls", calls)));
+}
+
 mr_dataset *make_one(const char *op, mr_dataset *input, const char *arg, int64_t value)
 {
     return make(op, input, NULL, ATTRS(INT_ATTR(arg, value)), NULL);

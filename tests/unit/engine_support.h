@@ -56,6 +56,8 @@ mr_function *fn_draw(const mr_dataset *ds);
 mr_function *fn_draw_slowly(const mr_dataset *ds);
 mr_function *fn_count_to(const mr_dataset *ds); /* x -> dataset range(0, x, 1) */
 mr_function *fn_vector(const mr_dataset *ds);   /* x -> range(x % 3): a vector of x % 3 */
+/* @ds.map(fn_affine): takes the reference to @ds. */
+mr_dataset *map_affine(mr_dataset *ds, int64_t calls);
 
 /* ---- reading ---- */
 
