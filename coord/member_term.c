@@ -4,6 +4,9 @@
 
 /* a member that has just lost its leader sits on a proposal; sent again it goes through */
 #define FIRST_ATTEMPT_MS 1000
+/* One that compares the absence of meta/batch is waited for: if nobody knows what became of it, the
+ * term cannot withdraw anything any more (mr_commit_status.stray). */
+#define ABSENCE_ATTEMPT_MS 5000
 #define BAD_STATE_HOLD_OFF_MS 5000
 
 /* ---- terms ---- */
@@ -189,6 +192,15 @@ void mr_member_on_commit(mr_member *m, const struct mr_member_event *ev)
     on_verdict(m, verdict, maybe_applied);
 }
 
+/* Of the attempt that is sent next. */
+static int64_t attempt_ms(const mr_member *m)
+{
+    if (mr_commit_status(m->commit)->batch_revision == 0) {
+        return ABSENCE_ATTEMPT_MS;
+    }
+    return mr_commit_stalled_ms(m->commit, m->now_ms) > 0 ? MR_MEMBER_REQUEST_MS : FIRST_ATTEMPT_MS;
+}
+
 void mr_member_send_batch(mr_member *m)
 {
     struct mr_txn txn;
@@ -196,11 +208,8 @@ void mr_member_send_batch(mr_member *m)
     if (m->leading && !m->commit_out && mr_commit_send(m->commit, m->now_ms, &txn)) {
         m->commit_out = true;
         m->doubt = m->doubt == DOUBTFUL ? PROVING : m->doubt;
-        m->opts.store->ops->txn(
-            m->opts.store, &txn,
-            mr_commit_stalled_ms(m->commit, m->now_ms) > 0 ? MR_MEMBER_REQUEST_MS
-                                                           : FIRST_ATTEMPT_MS,
-            mr_member_txn_done, mr_member_request(m, MR_MEMBER_COMMIT, m->term));
+        m->opts.store->ops->txn(m->opts.store, &txn, attempt_ms(m), mr_member_txn_done,
+                                mr_member_request(m, MR_MEMBER_COMMIT, m->term));
     }
 }
 
