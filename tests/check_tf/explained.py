@@ -125,8 +125,9 @@ TABLE: list[tuple[str, str]] = [
         r"error of unknown extent.* \| \('dataset'(?!.*refuses)",
         "| `Dataset.zip` |",
     ),
-    (
-        r"^pipeline \(differs\).*D\.zip\(.* => \('dataset', .*, 0, 'end', \(\)\) \| \('dataset', .*refuses",
+    (  # the same elements, and no error of one that only some inputs have
+        r"^pipeline \(differs\).*D\.zip\(.* => \('dataset', [^|]*, 'end', (?P<elements>\(.*\))\) \| "
+        r"\('dataset', .*refuses \(.*, (?P=elements)\)$",
         "| `Dataset.zip` |",
     ),
     (
