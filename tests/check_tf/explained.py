@@ -148,6 +148,11 @@ TABLE: list[tuple[str, str]] = [
     (r"_batch\(\d+, \[None\]\).* => refuses .*the row shape is known", "| `Dataset.sparse_batch`"),
     (r"^gather .* => .*refuses .*index \S+ is out of range", "| `gather` |"),
     (r"^pipeline \(less is known\).*m\.(rank|shape|size)\(", _UNKNOWN),
+    (  # no element shows that they do not fit
+        r"^pipeline .*m\.(rank|shape|size)\(.*unbatch\(.* => \('dataset', .*, 'end', \(\)\) \| refuses .*"
+        r"matching leading dimension",
+        _UNKNOWN,
+    ),
     (r"_batch\(\d+, \[.* => refuses \(ValueError: sparse_batch: elements of shape", _EARLY),
     (
         r"image\.convert_image_dtype.* => .*(2147483647|9223372036854775807).* \| "
