@@ -186,7 +186,7 @@ static unsigned char *images;
 static unsigned char *scaled;
 static atomic_uint next_batch;
 
-_Static_assert(IMAGES_PER_BATCH *IMAGE_BYTES % TILE == 0, "a batch is whole tiles");
+_Static_assert((IMAGES_PER_BATCH * IMAGE_BYTES) % TILE == 0, "a batch is whole tiles");
 
 static void scale_batch(const unsigned char *from, unsigned char *to)
 {

@@ -111,8 +111,8 @@ TABLE: list[tuple[str, str]] = [
         "| `Dataset.take`, `Dataset.skip`, `Dataset.shard` |",
     ),
     (  # the same, and the batch that fails is left out
-        rf"^pipeline .*ragged_batch\(.*\.(padded_|ragged_)?batch\(.*ignore_errors\(\){_RUNS}.* \| "
-        r"\('dataset', .*, 'end', \(\)\)$",
+        rf"^pipeline .*ragged_batch\(.*(\.batch\(|unbatch\(\).*\.(padded|ragged)_batch\()"
+        rf".*ignore_errors\(\){_RUNS}.* \| \('dataset', .*, 'end', \(\)\)$",
         _RAGGED_ROWS,
     ),
     (
@@ -155,8 +155,8 @@ TABLE: list[tuple[str, str]] = [
     ),
     (r"_batch\(\d+, \[.* => refuses \(ValueError: sparse_batch: elements of shape", _EARLY),
     (
-        r"image\.convert_image_dtype.* => .*(2147483647|9223372036854775807).* \| "
-        r".*-(2147483648|9223372036854775808)",
+        r"image\.convert_image_dtype.* => (?P<before>.*?)(2147483647|9223372036854775807).* \| "
+        r"(?P=before)-(2147483648|9223372036854775808)",
         "| `image.convert_image_dtype` |",
     ),
     (r"^\w+\.decode_and_crop_jpeg \(differs\)(?!.* => refuses)", "`image.decode_and_crop_jpeg`"),
