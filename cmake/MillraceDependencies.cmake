@@ -3,7 +3,7 @@ find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 
 # gRPC: pkg-config names some forty libraries of its own; the two below are enough.
-foreach(dep IN ITEMS icu-uc jansson libjpeg spng libwebp zlib libzstd liblz4 libisal snappy libprotobuf-c re2 libmicrohttpd)
+foreach(dep IN ITEMS icu-uc jansson libjpeg spng libwebp zlib libzstd liblz4 libisal snappy libprotobuf-c re2 libmicrohttpd libcrypto)
   string(MAKE_C_IDENTIFIER ${dep} id)
   pkg_check_modules(${id} REQUIRED IMPORTED_TARGET ${dep})
 endforeach()

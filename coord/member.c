@@ -383,6 +383,20 @@ uint64_t mr_member_sign(const mr_member *m, uint64_t epoch)
     return mr_siphash(key, text, (size_t)n);
 }
 
+void mr_member_derive(const mr_member *m, const char *purpose, uint8_t ret[MR_SIPHASH_KEY_BYTES])
+{
+    uint8_t key[MR_SIPHASH_KEY_BYTES];
+    char text[2 * MR_INSTANCE_SIZE];
+
+    key_of(m->incarnation.secret, key);
+    for (size_t half = 0; half < 2; half++) {
+        int n = snprintf(text, sizeof text, "%.32s.%.16s.%zu", m->incarnation.id, purpose, half);
+        uint64_t hash = mr_siphash(key, text, (size_t)n);
+
+        memcpy(ret + 8 * half, &hash, 8);
+    }
+}
+
 void mr_member_later_epoch(mr_member *m, uint64_t epoch, uint64_t signature)
 {
     if (m->leading && m->doubt == CERTAIN && epoch > (uint64_t)m->epoch &&

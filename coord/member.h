@@ -17,6 +17,7 @@
 #pragma once
 
 #include "base/scope.h"
+#include "base/siphash.h"
 #include "coord/commit.h"
 #include "coord/election.h"
 
@@ -117,6 +118,9 @@ const char *mr_member_trouble(const mr_member *m);
 /* What the leader of @epoch gives to callers with it. Only a dispatcher of this incarnation can
  * make it. */
 uint64_t mr_member_sign(const mr_member *m, uint64_t epoch);
+/* A key for @purpose, the same for all leaders of this incarnation. Only a dispatcher of it can make
+ * it. */
+void mr_member_derive(const mr_member *m, const char *purpose, uint8_t ret[MR_SIPHASH_KEY_BYTES]);
 /* Somebody has heard of @epoch of this incarnation, with @signature. If it is later than the one
  * that this member leads and the signature is its leader's, and a batch commits all the same, the
  * store has gone back to an older state: then this term ends, and the next one begins a new

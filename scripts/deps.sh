@@ -7,7 +7,7 @@
 set -eu
 
 build="build-essential cmake ninja-build pkg-config"
-libraries="libgrpc-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev zlib1g-dev libzstd-dev libxxhash-dev libre2-dev
+libraries="libgrpc-dev libssl-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev zlib1g-dev libzstd-dev libxxhash-dev libre2-dev
     libicu-dev libjpeg62-turbo-dev libspng-dev libwebp-dev libgif-dev libsnappy-dev liblz4-dev libisal-dev
     librocksdb-dev librandom123-dev libmicrohttpd-dev libcmocka-dev"
 services="etcd-server etcd-client openssl"

@@ -1,97 +1,38 @@
-/* Connections: one endpoint is active, until something on it fails; then the next one is.
- * Credentials are read for each connection, because those who renew certificates replace the files.
- */
+/* Connections: one endpoint is active, until something on it fails; then the next one is. */
+#include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "coord/etcd/internal.h"
 
-#include <errno.h>
-
-#define FILE_BYTES_MAX (1 * MR_MIB)
-
 /* ---- credentials ---- */
 
-int mr_etcd_read_file(const char *path, char **ret, mr_error *err)
+#define PASSWORD_BYTES_MAX ((size_t)MR_MIB)
+
+static const char *given(const char *text)
 {
-    struct mr_buf text = MR_BUF_INIT;
-    MR_AUTO(mr_buf_free) struct mr_buf *b = &text;
-    FILE *f = fopen(path, "re");
-    size_t n;
+    return text[0] != '\0' ? text : NULL;
+}
 
-    if (f == NULL) {
-        return mr_error_errno(err, errno, "%s", path);
-    }
-    do {
-        char *p = mr_buf_reserve(b, 4096);
-
-        n = p != NULL ? fread(p, 1, 4096, f) : 0;
-        b->len += n;
-    } while (n > 0 && b->len <= FILE_BYTES_MAX);
-    bool broken = ferror(f) != 0;
-
-    (void)fclose(f);
-    if (broken) {
-        return mr_error_set(err, MR_EUNKNOWN, "%s: it cannot be read", path);
-    }
-    if (b->failed) {
-        return mr_error_nomem(err);
-    }
-    if (b->len > FILE_BYTES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%s: more than %llu bytes", path, FILE_BYTES_MAX);
-    }
-    *ret = mr_buf_take(b, NULL);
+int mr_etcd_read_password(const struct mr_etcd *e, char **ret, mr_error *err)
+{
+    MR_TRY_WRAP(mr_file_read(e->password_file, PASSWORD_BYTES_MAX, ret, err), err,
+                "password of etcd's user");
+    (*ret)[strcspn(*ret, "\r\n")] = '\0';
     return MR_OK;
 }
 
-/* @path "": *@ret stays NULL. */
-static int read_pem(const char *path, const char *begin, const char *what, char **ret,
-                    mr_error *err)
+int mr_etcd_read_credentials(struct mr_etcd *e, mr_error *err)
 {
-    MR_AUTO(mr_free) char *text = NULL;
-
-    if (path[0] == '\0') {
-        return MR_OK;
-    }
-    MR_TRY(mr_etcd_read_file(path, &text, err));
-    if (strstr(text, begin) == NULL || strstr(text, "ENCRYPTED") != NULL) {
-        return mr_error_set(err, MR_EINVAL, "%s is not a %s in PEM format", path, what);
-    }
-    *ret = MR_TAKE(text);
-    return MR_OK;
-}
-
-struct pem {
-    char *ca;
-    char *cert;
-    char *key;
-};
-
-static void pem_free(struct pem *p)
-{
-    mr_free(p->ca);
-    mr_free(p->cert);
-    mr_free(p->key);
-}
-MR_AUTO_DEFINE(struct pem, pem_free)
-
-static int pem_read(const struct mr_etcd *e, struct pem *p, mr_error *err)
-{
-    static const char certificate[] = "-----BEGIN CERTIFICATE-----";
-
-    MR_TRY(read_pem(e->ca_file, certificate, "certificate", &p->ca, err));
-    MR_TRY(read_pem(e->cert_file, certificate, "certificate", &p->cert, err));
-    return read_pem(e->key_file, "PRIVATE KEY-----", "unencrypted private key", &p->key, err);
-}
-
-int mr_etcd_check_files(const struct mr_etcd *e, mr_error *err)
-{
-    struct pem files = {0};
-    MR_AUTO(pem_free) struct pem *p = &files;
+    const struct mr_rpc_files files = {.tls = e->tls,
+                                       .ca = given(e->ca_file),
+                                       .cert = given(e->cert_file),
+                                       .key = given(e->key_file),
+                                       .server_name = given(e->server_name)};
     MR_AUTO(mr_free) char *password = NULL;
-    int rc = pem_read(e, p, err);
+    int rc = mr_rpc_credentials_new(e->runtime, &files, &e->credentials, err);
 
     if (rc >= 0 && e->password_file[0] != '\0') {
-        rc = mr_etcd_read_file(e->password_file, &password, err);
+        rc = mr_etcd_read_password(e, &password, err);
     }
     if (rc < 0) {
         mr_error_wrap(err, "credentials for etcd");
@@ -118,18 +59,10 @@ static int conn_new(struct mr_etcd *e, struct mr_etcd_conn **ret, mr_error *err)
 {
     MR_AUTO(mr_etcd_conn_free) struct mr_etcd_conn *c = mr_calloc(1, sizeof *c);
     const char *address = e->endpoints[e->active];
-    struct pem files = {0};
-    MR_AUTO(pem_free) struct pem *p = &files;
 
     MR_CHECK_ALLOC(c, err);
-    MR_TRY(pem_read(e, p, err));
-    struct mr_rpc_tls tls = {.ca = p->ca,
-                             .cert = p->cert,
-                             .key = p->key,
-                             .server_name = e->server_name[0] != '\0' ? e->server_name : NULL};
-
-    MR_TRY(mr_rpc_channel_new(e->runtime, address, e->tls ? &tls : NULL, &c->bulk, err));
-    MR_TRY(mr_rpc_channel_new(e->runtime, address, e->tls ? &tls : NULL, &c->live, err));
+    MR_TRY(mr_rpc_channel_new(e->runtime, address, e->credentials, &c->bulk, err));
+    MR_TRY(mr_rpc_channel_new(e->runtime, address, e->credentials, &c->live, err));
     c->endpoint = e->active;
     c->refs = 1;
     *ret = MR_TAKE(c);

@@ -9,6 +9,7 @@ static void etcd_free(struct mr_etcd *e)
         return;
     }
     mr_etcd_conn_free(e->conn);
+    mr_rpc_credentials_free(e->credentials);
     if (e->runtime != NULL) {
         mr_rpc_release(e->runtime);
     }
@@ -141,7 +142,7 @@ static int take_options(struct mr_etcd *e, const struct mr_etcd_options *o, mr_e
     }
     e->tls = e->ca_file[0] != '\0' || e->cert_file[0] != '\0' || e->server_name[0] != '\0';
     e->login = e->user[0] != '\0' ? MR_ETCD_LOGIN_WANTED : MR_ETCD_LOGIN_NONE;
-    return mr_etcd_check_files(e, err);
+    return MR_OK;
 }
 
 static const struct mr_store_ops store_ops = {
@@ -167,6 +168,7 @@ int mr_etcd_open(const struct mr_etcd_options *opts, mr_store **ret, mr_error *e
     MR_TRY(take_options(e, opts, err));
     MR_TRY(add_endpoints(e, opts->endpoints, err));
     MR_TRY(mr_rpc_acquire(&e->runtime, err));
+    MR_TRY(mr_etcd_read_credentials(e, err));
     *ret = &MR_TAKE(e)->store;
     return MR_OK;
 }

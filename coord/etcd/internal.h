@@ -62,6 +62,7 @@ struct mr_etcd {
     char **endpoints;
     size_t nendpoints;
     bool tls;
+    mr_rpc_credentials *credentials;
     char *ca_file; /* "": none, as with all of these */
     char *cert_file;
     char *key_file;
@@ -104,10 +105,10 @@ void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const
 const char *mr_etcd_conn_trouble(const mr_error *why, size_t endpoints);
 void mr_etcd_conn_free(struct mr_etcd_conn *c); /* after the last call; NULL is fine */
 MR_AUTO_DEFINE(struct mr_etcd_conn, mr_etcd_conn_free)
-/* Can the files be read, and are they what they should be? */
-int mr_etcd_check_files(const struct mr_etcd *e, mr_error *err);
-/* All of a small file, NUL-terminated, freed with mr_free(). */
-int mr_etcd_read_file(const char *path, char **ret, mr_error *err);
+/* Once. MR_EINVAL: a file cannot be read, or is not what it should be. */
+int mr_etcd_read_credentials(struct mr_etcd *e, mr_error *err);
+/* As it is now; freed with mr_free(). */
+int mr_etcd_read_password(const struct mr_etcd *e, char **ret, mr_error *err);
 
 /* One request or login is over. */
 void mr_etcd_ran(struct mr_etcd *e);

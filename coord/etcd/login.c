@@ -117,9 +117,7 @@ static int ask_locked(struct mr_etcd *e, mr_error *err)
     static const char *const metadata[] = {"hasleader", "true", NULL};
     MR_AUTO(mr_free) char *password = NULL;
 
-    MR_TRY_WRAP(mr_etcd_read_file(e->password_file, &password, err), err,
-                "password of etcd's user");
-    password[strcspn(password, "\r\n")] = '\0';
+    MR_TRY(mr_etcd_read_password(e, &password, err));
     Etcdserverpb__AuthenticateRequest msg = ETCDSERVERPB__AUTHENTICATE_REQUEST__INIT;
 
     msg.name = e->user;

@@ -19,6 +19,13 @@ class Option(NamedTuple):
 
 
 DISPATCHER = (
+    Option("access_file", "--access-file", "", None, None,
+           "who may do what (JSON): identities, each with a token or a SPIFFE ID, and their "
+           "roles. It is read again when it changes",
+           "everybody may do everything"),
+    Option("tls_client_auth", "--tls-client-auth", "", "optional", "optional",
+           "with --tls-ca: whether clients are asked for a certificate, and must have one",
+           None),
     Option("etcd_endpoints", "--etcd-endpoints", "", None, None,
            "host:port,... of the etcd that keeps the state",
            "a private etcd is started"),
@@ -73,6 +80,23 @@ DISPATCHER = (
            "a dataset that nothing has used for this long is removed, unless it was given a "
            "name",
            None),
+    Option("tls_ca_file", "--tls-ca", "", None, None,
+           "turns TLS on: the certificates (PEM) that may have signed those of the cluster",
+           "with grpcs:// addresses, those that this machine trusts"),
+    Option("tls_cert_file", "--tls-cert", "", None, None,
+           "turns TLS on: the own certificate (PEM), with those between it and its "
+           "authority. It is read again when it changes",
+           None),
+    Option("tls_key_file", "--tls-key", "", None, None,
+           "private key of that certificate (PEM, not encrypted)",
+           None),
+    Option("tls_server_name", "--tls-server-name", "", None, None,
+           "host name that the certificates of dispatchers and workers must have",
+           "the host of the address"),
+    Option("token_file", "--token-file", "", None, None,
+           "file with the bearer token that dispatchers are shown. It is read again when it "
+           "changes",
+           None),
     Option("etcd_ca_file", "--etcd-ca", "", None, None,
            "turns TLS on: the certificates (PEM) that may have signed etcd's",
            "with https:// endpoints, those that this machine trusts"),
@@ -100,6 +124,9 @@ WORKER = (
     Option("worker_address", "--advertise-address", "", None, None,
            "address that clients are told; %port% stands for the port that was bound",
            "the address that it listens on; with 0.0.0.0 this host's own"),
+    Option("tls_client_auth", "--tls-client-auth", "", "optional", "optional",
+           "with --tls-ca: whether clients are asked for a certificate, and must have one",
+           None),
     Option("worker_tags", "--tags", "", None, None,
            "words about this worker, shown by millrace status",
            None),
@@ -122,5 +149,22 @@ WORKER = (
     Option("cross_trainer_cache_size_bytes", "--cache-bytes", "B", 10737418240, "10GiB",
            "most bytes on disk there, of all productions together and of each; at least "
            "32MiB are taken, and 8MiB for one production",
+           None),
+    Option("tls_ca_file", "--tls-ca", "", None, None,
+           "turns TLS on: the certificates (PEM) that may have signed those of the cluster",
+           "with grpcs:// addresses, those that this machine trusts"),
+    Option("tls_cert_file", "--tls-cert", "", None, None,
+           "turns TLS on: the own certificate (PEM), with those between it and its "
+           "authority. It is read again when it changes",
+           None),
+    Option("tls_key_file", "--tls-key", "", None, None,
+           "private key of that certificate (PEM, not encrypted)",
+           None),
+    Option("tls_server_name", "--tls-server-name", "", None, None,
+           "host name that the certificates of dispatchers and workers must have",
+           "the host of the address"),
+    Option("token_file", "--token-file", "", None, None,
+           "file with the bearer token that dispatchers are shown. It is read again when it "
+           "changes",
            None),
 )

@@ -1,12 +1,13 @@
 """The service: distribute a dataset over workers, and run dispatchers and workers from Python.
 
-Mirrors tf.data.experimental.service. `service` is "grpc://host:port[,host:port...]", the same
-without the scheme, or a pair (protocol, address): the addresses of all dispatchers.
+Mirrors tf.data.experimental.service. `service` is "grpc://host:port[,host:port...]" ("grpcs://"
+with TLS), the same without the scheme, or a pair (protocol, address): the addresses of all dispatchers.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from typing import Any, Callable, TypeVar
 
@@ -44,6 +45,7 @@ __all__ = [
     "distribute",
     "from_dataset_id",
     "register_dataset",
+    "set_credentials",
     "status",
 ]
 
@@ -413,6 +415,44 @@ def from_dataset_id(
         attrs.int("cardinality", cardinality)
     attrs.bytes("dataset_id", id).bytes("spec", _spec.serialize_spec(element_spec))
     return Dataset._of("from_dataset_id", attrs=attrs, service=address)
+
+
+def set_credentials(
+    *,
+    ca_file: str | os.PathLike[str] | None = None,
+    cert_file: str | os.PathLike[str] | None = None,
+    key_file: str | os.PathLike[str] | None = None,
+    server_name: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+) -> None:
+    """Say what this process shows to dispatchers and workers, and whom it trusts.
+
+    For whatever is opened from now on. None stands for the environment variable that is named
+    below; "" for none. TLS is on with a `ca_file` or a `cert_file`, and with "grpcs://" addresses,
+    which trust the authorities of this machine unless there is a `ca_file`. Files are PEM, and are
+    read again when they change.
+
+    Parameters
+    ----------
+    ca_file : path, optional
+        MILLRACE_TLS_CA: the certificates that may have signed those of the cluster.
+    cert_file, key_file : path, optional
+        MILLRACE_TLS_CERT, MILLRACE_TLS_KEY: the own certificate, and its key.
+    server_name : str, optional
+        MILLRACE_TLS_SERVER_NAME: the host name that certificates of the cluster must have. By
+        default the host of the address.
+    token_file : path, optional
+        MILLRACE_TOKEN_FILE: the file with the token that dispatchers are shown.
+
+    Examples
+    --------
+    >>> mr.service.set_credentials(token_file="/run/secrets/millrace-token")
+    >>> mr.service.set_credentials()  # as the environment says
+    """
+    given = (ca_file, cert_file, key_file, server_name, token_file)
+    texts = [None if text is None else os.fsencode(text) for text in given]
+    credentials, err = _ffi.Credentials(ctypes.sizeof(_ffi.Credentials), *texts), _ffi.Error()
+    check(lib.mr_service_set_credentials(byref(credentials), byref(err)), err)
 
 
 def status(service: str | tuple[str, str], *, timeout_ms: int = 0) -> str:

@@ -81,6 +81,22 @@ bool mr_address_is_host(const char *host)
     return host[0] != '\0' && (is_word(host) || (strchr(host, '%') == NULL && is_ipv6(host)));
 }
 
+bool mr_address_is_loopback(const struct mr_address *address)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+
+    if (strcmp(address->host, "localhost") == 0) {
+        return true;
+    }
+    if (inet_pton(AF_INET, address->host, &v4) == 1) {
+        return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    return inet_pton(AF_INET6, address->host, &v6) == 1 &&
+           (IN6_IS_ADDR_LOOPBACK(&v6) ||
+            (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == IN_LOOPBACKNET));
+}
+
 bool mr_address_is_any(const struct mr_address *address)
 {
     struct in_addr v4;

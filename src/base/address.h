@@ -33,5 +33,8 @@ bool mr_address_is_host(const char *host);
  * elsewhere. */
 bool mr_address_is_any(const struct mr_address *address);
 
+/* Of this machine alone: 127.x.x.x, ::1, localhost. */
+bool mr_address_is_loopback(const struct mr_address *address);
+
 /* *@ret: a TCP socket, not blocking, that listens there. MR_EUNAVAIL says why there is none. */
 int mr_address_listen(const struct mr_address *address, int *ret, mr_error *err);

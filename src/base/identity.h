@@ -20,5 +20,16 @@ struct mr_identity {
 void mr_identity_draw(struct mr_identity *ret);
 /* Its id, of its key. */
 void mr_identity_make(struct mr_identity *ret);
+/*
+ * A ticket: what @client shows of @iteration to whoever has the key it was made with. Nobody else can
+ * make one. Ids have at most MR_TICKET_ID_MAX bytes; a longer one has no ticket.
+ */
+#define MR_TICKET_BYTES 16
+#define MR_TICKET_ID_MAX 128
+void mr_ticket_make(const uint8_t key[MR_SIPHASH_KEY_BYTES], const char *iteration,
+                    const char *client, uint8_t ret[MR_TICKET_BYTES]);
+bool mr_ticket_is(const uint8_t key[MR_SIPHASH_KEY_BYTES], const char *iteration,
+                  const char *client, const void *ticket, size_t size);
+
 /* Is @id made of this key? What is no key is that of nobody. */
 bool mr_identity_has(const char *id, const void *key, size_t size);

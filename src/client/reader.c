@@ -1,4 +1,5 @@
 #include "client/reader.h"
+#include "client/credentials.h"
 
 #include "base/clock.h"
 #include "base/identity.h"
@@ -236,8 +237,12 @@ static void stop_threads(mr_reader *r, bool timer)
 /* After a failure none of its threads runs. */
 static int start(mr_reader *r, const struct mr_identity *who, mr_error *err)
 {
-    struct mr_control_options control = {.service = r->read.opts.service, .announce = true};
+    struct mr_client_credentials mine = {.texts = {NULL}};
+    MR_AUTO(mr_client_credentials_free) struct mr_client_credentials *credentials = &mine;
+    struct mr_control_options control = {
+        .service = r->read.opts.service, .announce = true, .files = &credentials->files};
 
+    MR_TRY(mr_client_credentials_get(credentials, err));
     MR_TRY(mr_read_init(&r->read, err));
     MR_TRY(mr_rpc_acquire(&r->rt, err));
     MR_TRY(mr_control_new(r->rt, &control, &r->control, err));

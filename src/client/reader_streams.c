@@ -113,7 +113,8 @@ int mr_reader_connect(struct mr_read_task *t, mr_error *err)
     MR_CHECK_ALLOC(line, err);
     t->line = line;
     if (line->channel == NULL) {
-        rc = mr_rpc_channel_new(r->rt, t->address, NULL, &line->channel, err);
+        rc = mr_rpc_channel_new(r->rt, t->address, mr_control_credentials(r->control),
+                                &line->channel, err);
     }
     MR_TRY(rc);
     MR_TRY(mr_rpc_stream_open(line->channel, MR_PATH_READ, NULL, -1, false, &stream_ops, line,

@@ -2,6 +2,7 @@
  * closes it. */
 #include <millrace/service.h>
 
+#include "client/credentials.h"
 #include "client/registration.h"
 #include "control/control.h"
 #include "element/spec_proto.h"
@@ -17,11 +18,15 @@ static int call(const char *service, const char *method, ProtobufCMessage *reque
                 const ProtobufCMessageDescriptor *reply_type, int timeout_ms,
                 ProtobufCMessage **reply, mr_error *err)
 {
-    struct mr_control_options opts = {.service = service, .announce = true};
+    struct mr_client_credentials mine = {.texts = {NULL}};
+    MR_AUTO(mr_client_credentials_free) struct mr_client_credentials *credentials = &mine;
+    struct mr_control_options opts = {
+        .service = service, .announce = true, .files = &credentials->files};
     mr_rpc_runtime *rt = NULL;
     mr_control *control = NULL;
     ProtobufCMessage *answer = NULL;
 
+    MR_TRY(mr_client_credentials_get(credentials, err));
     mr_rpc_keep_forkable();
     MR_TRY(mr_rpc_acquire(&rt, err));
     int rc = mr_control_new(rt, &opts, &control, err);

@@ -175,6 +175,14 @@ static int64_t patience_ms(const mr_control *c, const struct mr_pending *p,
     return !stores && others && QUICK_MS < c->attempt_timeout_ms ? QUICK_MS : c->attempt_timeout_ms;
 }
 
+/* What no other member would help with: a fork, a mistake of ours, or that we are not let in. Who was
+ * let in before tries again, since a token may be on its way to the dispatchers. */
+static bool is_definite(const mr_control *c, int rc)
+{
+    return rc == MR_EPRECOND || rc == MR_EINTERNAL || rc == MR_EPERM ||
+           (rc == MR_EUNAUTH && !c->answered);
+}
+
 /* One round trip; *@verdict says what it means. MR_OK with *@reply only for MR_VERDICT_OK. */
 static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, const char *path,
                                        ProtobufCMessage *request,
@@ -197,9 +205,8 @@ static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, cons
             verdict = mr_control_judge_locked(c, &p->search, m, header, err);
         }
     }
-    if (rc == MR_EPRECOND || rc == MR_EINTERNAL) {
-        verdict =
-            MR_VERDICT_DEFINITE; /* forked, or a mistake of ours: no other member would help */
+    if (is_definite(c, rc)) {
+        verdict = MR_VERDICT_DEFINITE;
     }
     if (rc < 0) {
         if (!cancelled(p)) { /* else it is not the member's failure */

@@ -42,6 +42,13 @@ static void member_free(struct mr_control_member *m)
     mr_free(m);
 }
 
+int mr_control_channel(mr_control *c, const char *address, mr_rpc_channel **ret, mr_error *err)
+{
+    MR_TRY(mr_rpc_channel_new(c->rt, address, c->credentials, ret, err));
+    mr_rpc_channel_show_token(*ret);
+    return MR_OK;
+}
+
 static int member_new(mr_control *c, const char *address, bool configured,
                       struct mr_control_member **ret, mr_error *err)
 {
@@ -54,8 +61,8 @@ static int member_new(mr_control *c, const char *address, bool configured,
     struct mr_control_member *m = mr_calloc(1, sizeof *m);
     MR_CHECK_ALLOC(m, err);
     m->address = mr_strdup(address);
-    int rc = m->address != NULL ? mr_rpc_channel_new(c->rt, address, NULL, &m->channel, err)
-                                : mr_error_nomem(err);
+    int rc =
+        m->address != NULL ? mr_control_channel(c, address, &m->channel, err) : mr_error_nomem(err);
     if (rc < 0) {
         mr_free(m->address);
         mr_free(m);
@@ -312,10 +319,12 @@ int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr
                    mr_error *err)
 {
     char leader[MR_ADDRESS_BYTES_MAX + 1];
+    struct mr_rpc_files files = opts->files != NULL ? *opts->files : (struct mr_rpc_files){0};
     char **list = NULL;
     size_t n = 0;
+    bool tls = false;
 
-    MR_TRY(mr_addresses_parse(opts->service, &list, &n, err));
+    MR_TRY(mr_addresses_parse(opts->service, &list, &n, &tls, err));
     mr_control *c = mr_calloc(1, sizeof *c);
     if (c == NULL) {
         mr_addresses_free(list, n);
@@ -333,7 +342,9 @@ int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr
         (void)snprintf(c->cluster, sizeof c->cluster, "%s", opts->cluster);
     }
     c->service = mr_strdup(opts->service);
-    int rc = c->service == NULL ? mr_error_nomem(err) : MR_OK;
+    files.tls = files.tls || tls;
+    int rc = c->service == NULL ? mr_error_nomem(err)
+                                : mr_rpc_credentials_new(rt, &files, &c->credentials, err);
 
     for (size_t i = 0; i < n && rc == MR_OK; i++) {
         rc = mr_member_learn_locked(c, list[i], true, NULL, err);
@@ -358,10 +369,16 @@ void mr_control_free(mr_control *c)
     for (size_t i = 0; i < c->nmembers; i++) {
         member_free(c->members[i]);
     }
+    mr_rpc_credentials_free(c->credentials);
     (void)pthread_cond_destroy(&c->changed);
     (void)pthread_mutex_destroy(&c->lock);
     mr_free(c->service);
     mr_free(c);
+}
+
+mr_rpc_credentials *mr_control_credentials(mr_control *c)
+{
+    return c->credentials;
 }
 
 void mr_control_speak_as(mr_control *c, const struct mr_identity *who)

@@ -29,16 +29,21 @@ struct mr_control_options {
     const char *cluster;        /* NULL or "": whichever answers first */
     int64_t attempt_timeout_ms; /* 0: 3000 */
     bool announce;              /* a line on stderr when no dispatcher has answered for 3 s */
+    /* what it shows and whom it trusts; NULL: nothing and nobody. grpcs:// turns `tls` on */
+    const struct mr_rpc_files *files;
 };
 
 /* MR_EINVAL names the address of @service that is none. */
 int mr_control_check_service(const char *service, mr_error *err);
 
-/* Does not connect yet. MR_EINVAL names the address that is none. @rt must outlive it. */
+/* Does not connect yet. MR_EINVAL names the address, or the file, that is none. @rt must outlive it. */
 int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr_control **ret,
                    mr_error *err);
 /* Its calls must have returned, its watches must have been freed. NULL is fine. */
 void mr_control_free(mr_control *c);
+
+/* For channels to whom its dispatchers name. Lent until mr_control_free(). */
+mr_rpc_credentials *mr_control_credentials(mr_control *c);
 
 /* Calls that name the id of @who are its own from now on: dispatchers take them from nobody
  * else. */

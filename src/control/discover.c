@@ -33,7 +33,7 @@ static void reconnect_locked(mr_control *c)
         mr_rpc_channel *channel = NULL;
 
         if (m->configured && m->stands_by && m->users == 0 &&
-            mr_rpc_channel_new(c->rt, m->address, NULL, &channel, NULL) == MR_OK) {
+            mr_control_channel(c, m->address, &channel, NULL) == MR_OK) {
             old[n++] = m->channel;
             m->channel = channel;
             m->stands_by = false;

@@ -29,6 +29,7 @@ struct mr_control_member {
 
 struct mr_control {
     mr_rpc_runtime *rt;
+    mr_rpc_credentials *credentials;
     char *service;
     int64_t attempt_timeout_ms;
     bool announce;
@@ -91,6 +92,8 @@ enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s,
 /* discover.c: a round was in vain. Gives the lock up for as long as names take to be resolved.
  * @reconnect: see there. */
 void mr_control_discover_locked(mr_control *c, bool reconnect);
+/* In control.c: a channel to a dispatcher. */
+int mr_control_channel(mr_control *c, const char *address, mr_rpc_channel **ret, mr_error *err);
 /* In control.c: @ret may be NULL. */
 int mr_member_learn_locked(mr_control *c, const char *address, bool configured,
                            struct mr_control_member **ret, mr_error *err);
@@ -103,8 +106,8 @@ int mr_control_unpack(const ProtobufCMessageDescriptor *type, const void *bytes,
                       ProtobufCMessage **ret, const Millrace__ReplyHeader **header, mr_error *err);
 
 /* "host:port,host:port" with or without "grpc://" into a list of @n strings, each mr_free()d, the
- * list too. */
-int mr_addresses_parse(const char *service, char ***ret, size_t *n, mr_error *err);
+ * list too. *@tls: one of them is "grpcs://". */
+int mr_addresses_parse(const char *service, char ***ret, size_t *n, bool *tls, mr_error *err);
 void mr_addresses_free(char **list, size_t n);
 
 /* A leader at @address of the list @service says which cluster it is of. MR_EPRECOND, naming both,

@@ -3,10 +3,12 @@
  * then), end the side threads, close the store, free the loop. */
 #include "dispatcher/dispatcher.h"
 
+#include "access/server.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "coord/etcd/etcd.h"
 #include "coord/record.h"
+#include "dispatcher/server/guard.h"
 #include "dispatcher/server/loop.h"
 #include "dispatcher/server/monitor.h"
 
@@ -20,6 +22,8 @@
 
 struct mr_dispatcher {
     mr_rpc_runtime *rpc;
+    mr_rpc_credentials *credentials;
+    struct mr_guard guard;
     mr_rpc_server *server;
     mr_store *store;
     mr_loop *loop;
@@ -151,19 +155,25 @@ static int start(mr_dispatcher *d, const struct mr_dispatcher_options *opts, mr_
                                          .memory_bytes = RPC_BYTES_MAX,
                                          .calls = RPC_CALLS_MAX};
     struct mr_turn_options loop = loop_options(opts);
+    const struct mr_rpc_files files = mr_access_files(&opts->access, opts->client_auth);
     int port = 0;
 
     MR_TRY(check_options(opts, err));
+    MR_TRY(mr_access_check_listen(opts->listen, &files, opts->access_file == NULL, opts->insecure,
+                                  err));
+    MR_TRY(mr_guard_open(&d->guard, opts->access_file, err));
     MR_TRY(mr_rpc_acquire(&d->rpc, err));
+    MR_TRY(mr_rpc_credentials_new(d->rpc, &files, &d->credentials, err));
     MR_TRY(mr_rpc_server_new(d->rpc, &limits, &d->server, err));
-    MR_TRY(mr_rpc_server_listen(d->server, opts->listen, NULL, &port, err));
+    mr_rpc_server_guard(d->server, mr_guard_check, &d->guard);
+    MR_TRY(mr_rpc_server_listen(d->server, opts->listen, d->credentials, &port, err));
     MR_TRY(advertise(d, opts->advertise, opts->listen, port, err));
     MR_TRY(open_store(d, opts, err));
     socket_identity(opts->listen, port, d->socket);
     loop.store = d->store;
     loop.address = d->address;
     loop.socket = d->socket;
-    MR_TRY(mr_loop_start(&loop, d->rpc, &d->loop, err));
+    MR_TRY(mr_loop_start(&loop, d->rpc, d->credentials, &d->loop, err));
     MR_TRY(mr_loop_serve(d->loop, d->server, err));
     return mr_rpc_server_start(d->server, err);
 }
@@ -218,6 +228,10 @@ int mr_dispatcher_page(mr_dispatcher *d, mr_metrics **ret, mr_error *err)
     const struct mr_etcd_seconds *s = &d->etcd_seconds;
 
     MR_TRY(mr_loop_page(d->loop, PAGE_MS, ret, err));
+    mr_metrics_add1(*ret, MR_METRIC_RPC_REFUSED, "unauthenticated",
+                    (double)atomic_load(&d->guard.unknown));
+    mr_metrics_add1(*ret, MR_METRIC_RPC_REFUSED, "permission_denied",
+                    (double)atomic_load(&d->guard.forbidden));
     mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "ok", &s->ok);
     mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "guard", &s->guard);
     mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "unknown", &s->unknown);
@@ -254,6 +268,8 @@ void mr_dispatcher_free(mr_dispatcher *d)
     mr_dispatcher_stop(d);
     mr_loop_free(d->loop);
     mr_rpc_server_free(d->server);
+    mr_rpc_credentials_free(d->credentials);
     mr_rpc_release(d->rpc);
+    mr_guard_close(&d->guard);
     mr_free(d);
 }

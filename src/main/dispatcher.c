@@ -61,7 +61,7 @@ int command_dispatcher(void *values, mr_error *err)
 
     MR_TRY(private_etcd_check_home(v->lib.etcd_endpoints, v->work_dir, err));
     MR_TRY(run_prepare(&v->run, "dispatcher", &run, err));
-    MR_TRY(mr_http_open(v->metrics, &http, err));
+    MR_TRY(mr_http_open(v->metrics, v->metrics_token, &http, err));
     if (v->lib.etcd_endpoints == NULL) {
         MR_TRY(private_etcd_start(v->work_dir, &etcd, err));
         v->lib.etcd_endpoints = etcd->endpoint;

@@ -1,5 +1,6 @@
 /* millrace dataset delete, millrace job delete: what was given a name goes by command. millrace job
  * show: one of them. */
+#include "main/access.h"
 #include "main/commands.h"
 #include "main/pick.h"
 #include "main/table.h"
@@ -34,6 +35,7 @@ int command_dataset(void *values, mr_error *err)
     const struct dataset_values *v = values;
 
     MR_TRY(check_words(&mr_program_dataset, false /* shows */, v->words, err));
+    MR_TRY(access_use(&v->access, err));
     return mr_service_delete_dataset(v->service, v->words[1], (int)v->timeout, err);
 }
 
@@ -43,6 +45,7 @@ int command_job(void *values, mr_error *err)
     bool shows = v->words[0] != NULL && strcmp(v->words[0], "show") == 0;
 
     MR_TRY(check_words(&mr_program_job, shows, v->words, err));
+    MR_TRY(access_use(&v->access, err));
     return shows ? show_job(v, err)
                  : mr_service_delete_job(v->service, v->words[1], v->force, (int)v->timeout, err);
 }

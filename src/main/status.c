@@ -1,5 +1,6 @@
 /* millrace status: what a cluster is doing, as tables for people or as one JSON document for
  * programs. */
+#include "main/access.h"
 #include "main/commands.h"
 #include "main/table.h"
 #include "options/programs.h"
@@ -27,6 +28,7 @@ int command_status(void *values, mr_error *err)
     const struct status_values *v = values;
     MR_AUTO(mr_free) char *json = NULL;
 
+    MR_TRY(access_use(&v->access, err));
     MR_TRY(mr_service_status(v->service, (int)v->timeout, &json, err));
     warn_of_silence(json);
     return table_print(json, v->json, err);

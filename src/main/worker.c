@@ -94,7 +94,7 @@ int command_worker(void *values, mr_error *err)
         MR_TRY(mr_root_of(v->lib.cluster, root, err));
     }
     MR_TRY(run_prepare(&v->run, "worker", &run, err));
-    MR_TRY(mr_http_open(v->metrics, &http, err));
+    MR_TRY(mr_http_open(v->metrics, v->metrics_token, &http, err));
     MR_TRY(mr_worker_start(&v->lib, &w, err));
     const struct mr_http_options opts = {
         .component = "worker", .page = page, .alive = alive, .ready = ready, .ctx = w};

@@ -1,6 +1,9 @@
 #include "metrics/http.h"
 
 #include "base/address.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "metrics/process.h"
 
 #include <arpa/inet.h>
@@ -11,6 +14,9 @@
 
 #define SILENT_S 10u
 
+#define BEARER "Bearer "
+#define TOKEN_BYTES_MAX 1024
+
 #define TEXT "text/plain; charset=utf-8"
 #define EXPOSITION "text/plain; version=0.0.4; charset=utf-8"
 
@@ -19,6 +25,9 @@
 struct mr_http {
     uint32_t magic;
     struct mr_http_options opts;
+    char *token_file;           /* NULL: everybody may ask */
+    struct mr_file_watch watch; /* the HTTP thread's, as is the next */
+    char bearer[TOKEN_BYTES_MAX + sizeof BEARER];
     int fd; /* listens; -1: the daemon has it */
     struct MHD_Daemon *daemon;
     char *address;
@@ -36,6 +45,9 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const c
 
     if (r != NULL) {
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+        if (status == MHD_HTTP_UNAUTHORIZED) {
+            (void)MHD_add_response_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+        }
         if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
             (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
         }
@@ -83,6 +95,45 @@ static enum MHD_Result answer_check(mr_http *h, struct MHD_Connection *c,
     return answer_line(c, MHD_HTTP_OK, "ok");
 }
 
+/* ---- who may ask ---- */
+
+static int read_token(mr_http *h, mr_error *err)
+{
+    MR_AUTO(mr_free) char *text = NULL;
+
+    MR_TRY(mr_file_read(h->token_file, 2 * (size_t)TOKEN_BYTES_MAX, &text, err));
+    text[strcspn(text, " \t\r\n")] = '\0';
+    if (text[0] == '\0' || strlen(text) > TOKEN_BYTES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "%s: a token of 1 to %d bytes is wanted", h->token_file,
+                            TOKEN_BYTES_MAX);
+    }
+    (void)snprintf(h->bearer, sizeof h->bearer, BEARER "%s", text);
+    return MR_OK;
+}
+
+static bool may_ask(mr_http *h, struct MHD_Connection *c)
+{
+    const char *shown =
+        MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    unsigned differ = 0;
+    mr_error err;
+
+    if (h->token_file == NULL) {
+        return true;
+    }
+    if (mr_file_changed(&h->watch, h->token_file, mr_now_ms()) && read_token(h, &err) < 0) {
+        mr_log(MR_LOG_WARN, "the token for metrics is not renewed", "error", "%s", err.message,
+               NULL);
+    }
+    if (shown == NULL || strlen(shown) != strlen(h->bearer)) {
+        return false;
+    }
+    for (size_t i = 0; shown[i] != '\0'; i++) {
+        differ |= (unsigned)(shown[i] ^ h->bearer[i]); /* How long it takes tells nothing. */
+    }
+    return differ == 0;
+}
+
 /* Called once for the headers, and again when the (empty) body is over: then it is answered. */
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url,
                                   const char *method, const char *version, const char *data,
@@ -103,7 +154,10 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
         return MHD_NO;
     }
     if (strcmp(url, "/metrics") == 0) {
-        return answer_metrics(h, c);
+        return may_ask(h, c) ? answer_metrics(h, c)
+                             : answer_line(c, MHD_HTTP_UNAUTHORIZED,
+                                           "the token of --metrics-token-file is wanted, as "
+                                           "'Authorization: Bearer TOKEN'");
     }
     if (strcmp(url, "/healthz") == 0) {
         return answer_check(h, c, h->opts.alive);
@@ -147,7 +201,7 @@ static char *bound_address(const char *address, int fd)
     return mr_asprintf("%.*s:%d", (int)(strrchr(address, ':') - address), address, port);
 }
 
-int mr_http_open(const char *address, mr_http **ret, mr_error *err)
+int mr_http_open(const char *address, const char *token_file, mr_http **ret, mr_error *err)
 {
     MR_AUTO(mr_http_free) mr_http *h = address != NULL ? mr_calloc(1, sizeof *h) : NULL;
 
@@ -158,6 +212,16 @@ int mr_http_open(const char *address, mr_http **ret, mr_error *err)
     MR_CHECK_ALLOC(h, err);
     h->magic = MAGIC;
     h->fd = -1;
+    if (token_file != NULL) {
+        h->token_file = mr_strdup(token_file);
+        MR_CHECK_ALLOC(h->token_file, err);
+        (void)mr_file_changed(&h->watch, token_file, mr_now_ms());
+        if (read_token(h, err) < 0) {
+            mr_error_wrap(err, "token for metrics");
+            err->code = MR_EINVAL; /* An option is wrong, whatever the system calls it. */
+            return MR_EINVAL;
+        }
+    }
     MR_TRY(listen_on(address, &h->fd, err));
     h->address = bound_address(address, h->fd);
     MR_CHECK_ALLOC(h->address, err);
@@ -203,6 +267,7 @@ void mr_http_free(mr_http *h)
     if (h->fd >= 0) {
         (void)close(h->fd);
     }
+    mr_free(h->token_file);
     mr_free(h->address);
     mr_free(h);
 }

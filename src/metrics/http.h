@@ -27,8 +27,9 @@ struct mr_http_options {
 /* Take the address: "host:port", port 0: any; an IPv6 address in brackets. Whoever connects waits
  * until mr_http_start(). MR_EINVAL: that is not an address; MR_EUNAVAIL: it is taken, or not this
  * host's. *@ret is freed with mr_http_free(). @address NULL: nobody asks, and *@ret is NULL, which
- * all of these take. */
-int mr_http_open(const char *address, mr_http **ret, mr_error *err);
+ * all of these take. @token_file: who asks for /metrics must show the bearer token in it, which is
+ * read again when it changes; MR_EINVAL: there is none in it. NULL: everybody may. */
+int mr_http_open(const char *address, const char *token_file, mr_http **ret, mr_error *err);
 /* "host:port" with the port that was bound. Lent until the end. */
 const char *mr_http_address(const mr_http *h);
 /* Answer, from now on. Once. */

@@ -32,6 +32,9 @@
       "From a call's arrival to its answer.") \
     X(RPC_ERRORS, "millrace_rpc_errors_total", COUNTER, DISPATCHER, "method,code", \
       "Calls answered with an error; code: its canonical name. A standby answers UNAVAILABLE.") \
+    X(RPC_REFUSED, "millrace_rpc_refused_total", COUNTER, DISPATCHER, "reason", \
+      "Calls of which nothing was looked at; reason: unauthenticated (no token or certificate of " \
+      "the access file), permission_denied (of the access file, without the role).") \
     X(STORE_TXN_SECONDS, "millrace_store_txn_seconds", HISTOGRAM, DISPATCHER, "result", \
       "Transactions with etcd; result: ok, guard (a condition did not hold), unknown (it may " \
       "have been applied), error.") \

@@ -9,6 +9,7 @@
 #define RUN(field, ...) ROW(run.field, __VA_ARGS__)
 
 #define ETCD(field, ...) ROW(lib.etcd.field, __VA_ARGS__)
+#define ACCESS(field, ...) ROW(lib.access.field, __VA_ARGS__)
 #define VALUES struct dispatcher_values
 static const struct opt dispatcher_options[] = {
 #include "options/dispatcher.def"
@@ -24,8 +25,10 @@ static const struct opt worker_options[] = {
 
 #undef OPTION
 #undef MAIN
+#undef ACCESS
 #define OPTION(field, ...) ROW(field, __VA_ARGS__)
 #define ETCD(field, ...) ROW(etcd.field, __VA_ARGS__)
+#define ACCESS(field, ...) ROW(access.field, __VA_ARGS__)
 
 #define VALUES struct dev_values
 static const struct opt dev_options[] = {

@@ -19,6 +19,13 @@ struct mr_etcd_access {
 #undef ETCD
 };
 
+/* Access to a cluster; NULL: not given. */
+struct mr_service_access {
+#define ACCESS FIELD
+#include "options/access.def"
+#undef ACCESS
+};
+
 struct run_options {
 #define RUN FIELD
 #include "options/run.def"
@@ -26,6 +33,7 @@ struct run_options {
 };
 
 #define ETCD NOTHING
+#define ACCESS NOTHING
 #define RUN NOTHING
 #define OPTION FIELD
 #define MAIN NOTHING
@@ -35,11 +43,13 @@ struct run_options {
 struct mr_dispatcher_options {
 #include "options/dispatcher.def"
     struct mr_etcd_access etcd;
+    struct mr_service_access access;
 };
 
 /* Of mr_worker_start(), in the same way; `dispatchers` is required. */
 struct mr_worker_options {
 #include "options/worker.def"
+    struct mr_service_access access;
     /* Not of the program. */
     int64_t waiting_max; /* streams whose tasks are not here yet; default 4096 */
     /* No room comes free for a definition, and its task fails; default 10 min. */
@@ -74,16 +84,19 @@ struct dev_values {
 };
 
 struct status_values {
+    struct mr_service_access access;
 #include "options/status.def"
 };
 
 struct dataset_values {
     const char *words[2]; /* delete ID */
+    struct mr_service_access access;
 #include "options/dataset.def"
 };
 
 struct job_values {
     const char *words[2]; /* show or delete, NAME */
+    struct mr_service_access access;
 #include "options/job.def"
 };
 
@@ -95,6 +108,7 @@ struct state_values {
 
 #undef OPTION
 #undef ETCD
+#undef ACCESS
 #undef RUN
 #undef FIELD
 #undef NOTHING

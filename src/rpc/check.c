@@ -27,13 +27,8 @@ int mr_rpc_parse_address(const char *address, struct mr_address *ret, mr_error *
     return MR_OK;
 }
 
-int mr_rpc_parse_listen(const char *address, const struct mr_rpc_tls *tls, struct mr_address *ret,
-                        mr_error *err)
+int mr_rpc_parse_listen(const char *address, struct mr_address *ret, mr_error *err)
 {
-    if (tls != NULL) {
-        return mr_error_set(err, MR_EUNIMPL, "listening on '%s': TLS is not supported",
-                            MR_SHOWN(address));
-    }
     if (!mr_address_parse_listen(address, ret)) {
         return mr_error_set(err, MR_EINVAL,
                             "listening on '%s': host:port is wanted, with a port from 0 to 65535",

@@ -21,9 +21,11 @@
 #pragma once
 
 #include "base/address.h"
+#include "base/file.h"
 #include "base/limits.h"
 #include "rpc/rpc.h"
 
+#include <pthread.h>
 #include <sys/types.h>
 
 /* The largest message that a client takes: one element and its header. */
@@ -44,12 +46,38 @@ bool mr_rpc_is_own_thread(void);
 int mr_rpc_refuse_fork(pid_t parent, mr_error *err);
 
 int mr_rpc_parse_address(const char *address, struct mr_address *ret, mr_error *err);
-int mr_rpc_parse_listen(const char *address, const struct mr_rpc_tls *tls, struct mr_address *ret,
-                        mr_error *err);
+int mr_rpc_parse_listen(const char *address, struct mr_address *ret, mr_error *err);
 /* At most MR_RPC_METADATA_MAX pairs with legal keys. */
 int mr_rpc_check_metadata(const char *const *pairs, mr_error *err);
 /* All are set, but that `connections` may be 0. */
 struct mr_rpc_limits mr_rpc_limits_of(const struct mr_rpc_limits *given);
+
+/* ---- bearer tokens (token.c) ---- */
+
+#define MR_RPC_TOKEN_SIZE 1025
+#define MR_RPC_BEARER "Bearer "
+
+/* A token in a file, read again when it changes. Threads: any. */
+struct mr_rpc_token {
+    char *path;           /* NULL: there is no token */
+    pthread_mutex_t lock; /* guards all that follows */
+    struct mr_file_watch watch;
+    char text[MR_RPC_TOKEN_SIZE];
+};
+/* MR_EINVAL: it cannot be read, or is no token. */
+int mr_rpc_token_init(struct mr_rpc_token *t, const char *path, mr_error *err);
+void mr_rpc_token_free(struct mr_rpc_token *t);
+/* The value of an authorization header. A file that went bad leaves the token that was. */
+void mr_rpc_token_bearer(struct mr_rpc_token *t,
+                         char out[sizeof MR_RPC_BEARER - 1 + MR_RPC_TOKEN_SIZE]);
+/* What is behind "Bearer " in a header of @n bytes, in @out. false: it is no such header. */
+bool mr_rpc_token_parse(const void *header, size_t n, char out[MR_RPC_TOKEN_SIZE]);
+
+/* What a server asks of each call; `guard` NULL: nothing. */
+struct mr_rpc_door {
+    mr_rpc_guard *guard;
+    void *ctx;
+};
 
 /* ---- the methods of a server (methods.c). Filled before it starts, afterwards only read. ---- */
 

@@ -93,3 +93,8 @@ const char *mr_rpc_request_host(const mr_rpc_request *req)
 {
     return mr_rpc_stream_host(req->stream);
 }
+
+const struct mr_rpc_who *mr_rpc_request_who(const mr_rpc_request *req)
+{
+    return mr_rpc_stream_who(req->stream);
+}

@@ -54,20 +54,45 @@ void mr_rpc_message_free(mr_rpc_message *m);
 
 /* ---- client: channels and unary calls ---- */
 
-/* PEM text, lent for the call. */
-struct mr_rpc_tls {
-    const char *ca; /* who may have signed the peer's certificate; NULL: whom the system trusts */
-    /* own certificate, with those between it and its authority; NULL: none is shown */
+/*
+ * What one side proves itself with, and whom it trusts. Files (PEM) are read again when they change,
+ * about once a second; connections that are open stay. One object may serve any number of channels
+ * and servers, all of which are freed before it.
+ */
+enum mr_rpc_client_auth {
+    MR_RPC_CLIENT_AUTH_OPTIONAL, /* a client may show a certificate, which must be good then */
+    MR_RPC_CLIENT_AUTH_NONE,     /* clients are not asked for one */
+    MR_RPC_CLIENT_AUTH_REQUIRE,
+};
+struct mr_rpc_files {
+    bool tls; /* false: plain text, and the files of TLS are not looked at */
+    /* who may have signed the peer's certificate. NULL: channels trust whom the system trusts,
+     * servers ask for no certificate */
+    const char *ca;
+    /* own certificate, with those between it and its authority. NULL: none is shown, which only
+     * channels can do */
     const char *cert;
     const char *key; /* the key to it, not encrypted */
-    /* whom the peer's certificate must name; NULL: the host of the address */
+    /* channels: whom the server's certificate must name; NULL: the host of the address */
     const char *server_name;
+    enum mr_rpc_client_auth client_auth; /* servers */
+    const char *token; /* channels: a bearer token, for mr_rpc_channel_show_token(); NULL: none */
 };
+typedef struct mr_rpc_credentials mr_rpc_credentials;
+
+/* @files is copied. MR_EINVAL names the file: it cannot be read, is not what it should be, or the
+ * key is another certificate's. *@ret NULL-safe: mr_rpc_credentials_free(). */
+int mr_rpc_credentials_new(mr_rpc_runtime *rt, const struct mr_rpc_files *files,
+                           mr_rpc_credentials **ret, mr_error *err);
+void mr_rpc_credentials_free(mr_rpc_credentials *c);
 
 /* @address "host:port", else MR_EINVAL. Does not connect yet; reconnects by itself (0.1 to 0.5 s).
- * @tls NULL: plain text. Credentials that cannot be used show as calls that fail. */
-int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls,
+ * @c NULL: plain text. */
+int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, mr_rpc_credentials *c,
                        mr_rpc_channel **ret, mr_error *err);
+/* From now on calls show the token of the credentials, if there is one: whoever takes them can use
+ * it. */
+void mr_rpc_channel_show_token(mr_rpc_channel *ch);
 /* Calls and streams on it must have ended. May wait for a connection attempt that is under way
  * (half a second). */
 void mr_rpc_channel_free(mr_rpc_channel *ch);
@@ -134,6 +159,8 @@ const char *mr_rpc_stream_peer(mr_rpc_stream *s);
 /* Server: whose it is, the peer without its port; what is on this machine alone is "local". Lent,
  * within callbacks. */
 const char *mr_rpc_stream_host(const mr_rpc_stream *s);
+/* Server: lent, as long as the stream. */
+const struct mr_rpc_who *mr_rpc_stream_who(const mr_rpc_stream *s);
 
 /* ---- server ---- */
 
@@ -165,6 +192,8 @@ int mr_rpc_server_unary(mr_rpc_server *srv, const char *path, size_t bytes_max,
                         mr_rpc_handler *handle, void *ctx, mr_error *err);
 /* As mr_rpc_stream_host(). Within the handler. */
 const char *mr_rpc_request_host(const mr_rpc_request *req);
+/* As mr_rpc_stream_who(); until mr_rpc_reply(). */
+const struct mr_rpc_who *mr_rpc_request_who(const mr_rpc_request *req);
 /* The same for large ones, whose bytes become the handler's: it need not look at them on this
  * thread. */
 typedef void mr_rpc_bulk_handler(void *ctx, mr_rpc_request *req, mr_rpc_message *m);
@@ -176,10 +205,28 @@ typedef void mr_rpc_accept(void *ctx, mr_rpc_stream *s);
 int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *accept, void *ctx,
                          mr_error *err);
 void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops, void *ctx);
-/* @address "host:port" (else MR_EINVAL), port 0: any. *@port is the bound one. MR_EUNAVAIL: taken
- * (ports are never shared). */
-int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls,
-                         int *port, mr_error *err);
+/* @address "host:port" (else MR_EINVAL), port 0: any. *@port is the bound one. @c NULL: plain text.
+ * MR_EUNAVAIL: taken (ports are never shared). */
+int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, mr_rpc_credentials *c, int *port,
+                         mr_error *err);
+
+/* What a caller shows of himself; NULL: nothing. Lent for the callback. */
+struct mr_rpc_caller {
+    const char *token;  /* of "authorization: Bearer ..." */
+    const char *spiffe; /* the SPIFFE ID in his certificate, which was verified */
+    const char *host;   /* as mr_rpc_stream_host() */
+};
+#define MR_RPC_WHO_SIZE 65
+/* Who he is, as the guard says; empty without a guard. */
+struct mr_rpc_who {
+    char name[MR_RPC_WHO_SIZE];
+    unsigned rights; /* the guard's business */
+};
+/* Asked of each call to a method before anybody else sees it; what it refuses ends with its error.
+ * Runs on the runtime's thread. Set before start. */
+typedef int mr_rpc_guard(void *ctx, const char *path, const struct mr_rpc_caller *caller,
+                         struct mr_rpc_who *ret, mr_error *err);
+void mr_rpc_server_guard(mr_rpc_server *srv, mr_rpc_guard *guard, void *ctx);
 int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err);
 /* Nothing new is accepted; open calls are cancelled after @grace_ms. Blocks until all have ended.
  * Not from a callback. */

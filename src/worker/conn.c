@@ -8,7 +8,7 @@
  * Failures: a client may know of a task before this worker does (both are told by push): such a
  * connection waits a moment. A name that is not ours (another cluster, an earlier life of this
  * address, another attempt) is refused with "moved": the client asks the dispatcher where its task
- * is. A broken stream detaches; the session stays in the book until the client comes back or the
+ * is. One that shows no ticket of a dispatcher gets nothing (src/base/identity.h). A broken stream detaches; the session stays in the book until the client comes back or the
  * dispatcher says that it is gone.
  *
  * A session has at most one connection: a new one for the same session replaces the old one.
@@ -220,6 +220,8 @@ static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_str
                             "task %s makes a production: its readers have tasks of their own",
                             t->id);
     }
+    MR_TRY(mr_link_check_ticket(c->worker->link, t->a->iteration_id, c->first->open->client,
+                                &c->first->open->ticket, err));
     MR_LOCK(&t->lock);
     return t->kind->streams->attach_locked(c, t, replaced, err);
 }

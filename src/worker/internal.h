@@ -68,6 +68,7 @@ struct mr_worker {
     mr_windows *windows;
     mr_definitions *definitions;
     mr_rpc_runtime *rt;
+    mr_rpc_credentials *credentials;
     mr_rpc_server *server;
     struct mr_link *link;
     struct mr_worker_numbers numbers;

@@ -1,5 +1,6 @@
 #include "worker/link_internal.h"
 
+#include "access/server.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "millrace/service.rpc.h"
@@ -12,7 +13,9 @@
 int mr_link_new(struct mr_worker *w, const struct mr_worker_options *opts, struct mr_link **ret,
                 mr_error *err)
 {
-    struct mr_control_options control = {.service = opts->dispatchers, .cluster = opts->cluster};
+    const struct mr_rpc_files files = mr_access_files(&opts->access, NULL);
+    struct mr_control_options control = {
+        .service = opts->dispatchers, .cluster = opts->cluster, .files = &files};
     struct mr_link *link = mr_calloc(1, sizeof *link);
 
     MR_CHECK_ALLOC(link, err);
@@ -129,6 +132,24 @@ void mr_link_cluster(struct mr_link *link, struct mr_registration_cluster *ret)
 {
     MR_LOCK(&link->lock);
     *ret = link->registration.cluster;
+}
+
+int mr_link_check_ticket(struct mr_link *link, const char *iteration, const char *client,
+                         const ProtobufCBinaryData *ticket, mr_error *err)
+{
+    MR_LOCK(&link->lock);
+    if (!link->has_ticket_key) {
+        return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
+                                   "worker %s has not registered with a dispatcher yet",
+                                   link->worker->address);
+    }
+    if (!mr_ticket_is(link->ticket_key, iteration, client, ticket->data, ticket->len)) {
+        return mr_error_set(
+            err, MR_EPERM, "client %.8s shows no ticket of a dispatcher for iteration %.40s%s",
+            client, iteration,
+            ticket->len == 0 ? ": it is of an older version, or was not admitted" : "");
+    }
+    return MR_OK;
 }
 
 /* ---- calls of tasks ---- */

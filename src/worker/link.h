@@ -44,6 +44,10 @@ void mr_link_wake_calls(struct mr_link *link);
 bool mr_link_list_is_final(struct mr_link *link);
 
 void mr_link_cluster(struct mr_link *link, struct mr_registration_cluster *ret);
+/* Did a dispatcher admit @client to @iteration? MR_EPERM: @ticket does not say so; MR_EUNAVAIL: no
+ * dispatcher has told yet what tickets are made with. */
+int mr_link_check_ticket(struct mr_link *link, const char *iteration, const char *client,
+                         const ProtobufCBinaryData *ticket, mr_error *err);
 
 /* What tasks call. `for_ever`: until it is answered; else for the worker's dispatcher timeout. */
 struct mr_link_method {

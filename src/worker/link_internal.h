@@ -21,6 +21,8 @@ struct mr_link {
     bool stopping;
     bool woken;
     struct mr_registration registration;
+    bool has_ticket_key;
+    uint8_t ticket_key[MR_SIPHASH_KEY_BYTES]; /* of the dispatcher that answered last */
 };
 
 #define MR_LINK_MAGIC 0x11278a4du

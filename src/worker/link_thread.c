@@ -96,6 +96,10 @@ static void note_registered(struct mr_link *link, const Millrace__RegisterWorker
     mr_mutex_lock(&link->lock);
     bool same = mr_registration_registered(&link->registration, mr_now_ms(), cluster, incarnation,
                                            epoch, reply->heartbeat_ms);
+    link->has_ticket_key = reply->ticket_key.len == sizeof link->ticket_key;
+    if (link->has_ticket_key) {
+        memcpy(link->ticket_key, reply->ticket_key.data, sizeof link->ticket_key);
+    }
     mr_mutex_unlock(&link->lock);
     mr_log(MR_LOG_INFO, "registered", "address", "%s", w->address, "cluster", "%s",
            reply->header->cluster, NULL);

@@ -1,6 +1,7 @@
 /* Starting and stopping: options, the server, the link. */
 #include "worker/conn.h"
 
+#include "access/server.h"
 #include "base/log.h"
 #include "engine/env.h"
 #include "millrace/service.rpc.h"
@@ -85,10 +86,15 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
 
 static int start_server(mr_worker *w, const struct mr_worker_options *opts, mr_error *err)
 {
+    const struct mr_rpc_files files = mr_access_files(&opts->access, opts->client_auth);
+
+    MR_TRY(mr_access_check_listen(opts->listen, &files, false /* clients show tickets */,
+                                  opts->insecure, err));
     MR_TRY(mr_rpc_acquire(&w->rt, err));
+    MR_TRY(mr_rpc_credentials_new(w->rt, &files, &w->credentials, err));
     MR_TRY(mr_rpc_server_new(w->rt, NULL, &w->server, err));
     MR_TRY(mr_rpc_server_stream(w->server, MR_PATH_READ, mr_conn_accept, w, err));
-    MR_TRY(mr_rpc_server_listen(w->server, opts->listen, NULL, &w->port, err));
+    MR_TRY(mr_rpc_server_listen(w->server, opts->listen, w->credentials, &w->port, err));
     MR_TRY(choose_address(w, opts->listen, opts->advertise, err));
     /* The link first: a connection may come in as soon as the server runs. */
     MR_TRY(mr_link_new(w, opts, &w->link, err));
@@ -165,6 +171,7 @@ void mr_worker_free(mr_worker *w)
     mr_worker_stop(w, 0);
     mr_rpc_server_free(w->server);
     mr_link_free(w->link);
+    mr_rpc_credentials_free(w->credentials);
     if (w->rt != NULL) {
         mr_rpc_release(w->rt);
     }

@@ -12,13 +12,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = malloc(size + 1);
     char **list = NULL;
     size_t n = 0;
+    bool tls = false;
 
     if (text == NULL) {
         abort();
     }
     memcpy(text, data, size);
     text[size] = '\0';
-    if (mr_addresses_parse(text, &list, &n, NULL) >= 0) {
+    if (mr_addresses_parse(text, &list, &n, &tls, NULL) >= 0) {
         for (size_t i = 0; i < n; i++) {
             if (strrchr(list[i], ':') == NULL) {
                 abort();

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "element/frame.h"
 #include "millrace/dataset.pb-c.h"
-#include "worker/internal.h"
+#include "worker/task.h"
 
 #include <stdlib.h>
 
@@ -32,10 +32,14 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned 
 #define WATCH "/millrace.Dispatcher/WatchWorker"
 
 static void *pack_dataset(const ProtobufCMessageDescriptor *desc, const char *json, size_t *size);
+static void *pack_registration(const ProtobufCMessageDescriptor *desc, const char *json,
+                               size_t *size);
+
+static const uint8_t ticket_key[MR_SIPHASH_KEY_BYTES] = "key of the fuzz";
 
 static const struct answer answers[] = {
     {"RegisterWorker", "RegisterWorker", &millrace__register_worker_reply__descriptor,
-     answers_reply, false},
+     pack_registration, false},
     {"WorkerHeartbeat", "WorkerHeartbeat", &millrace__worker_heartbeat_reply__descriptor,
      answers_reply, false},
     {"GetSplits", "GetSplits", &millrace__get_splits_reply__descriptor, answers_reply, true},
@@ -68,6 +72,44 @@ static void *pack_dataset(const ProtobufCMessageDescriptor *desc, const char *js
     void *bytes = answers_pack(&reply.base, size);
     free(reply.definition.data);
     return bytes;
+}
+
+/* The answer to RegisterWorker, with a key for tickets unless @json has one. */
+static void *pack_registration(const ProtobufCMessageDescriptor *desc, const char *json,
+                               size_t *size)
+{
+    ProtobufCMessage *msg = lines_message(desc, json);
+    Millrace__RegisterWorkerReply *reply = (Millrace__RegisterWorkerReply *)msg;
+    bool given = reply != NULL && reply->ticket_key.len > 0;
+
+    if (reply == NULL) {
+        return NULL;
+    }
+    if (!given) {
+        reply->ticket_key = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)ticket_key,
+                                                  .len = sizeof ticket_key};
+    }
+    void *bytes = answers_pack(msg, size);
+    if (!given) {
+        reply->ticket_key = (ProtobufCBinaryData){.data = NULL};
+    }
+    protobuf_c_message_free_unpacked(msg, NULL);
+    return bytes;
+}
+
+/* The ticket of whoever opens a task that is here, in @bytes; false: @open has one, or it is not
+ * here. */
+static bool make_ticket(mr_worker *w, const Millrace__ReadOpen *open,
+                        uint8_t bytes[MR_TICKET_BYTES])
+{
+    MR_LOCK(&w->lock);
+    const struct mr_worker_task *t =
+        open->ticket.len == 0 ? mr_worker_task_find_locked(w, open->task_id) : NULL;
+
+    if (t != NULL) {
+        mr_ticket_make(ticket_key, t->a->iteration_id, open->client, bytes);
+    }
+    return t != NULL;
 }
 
 static void sent(void *ctx, mr_rpc_stream *s, const void *bytes, size_t size)
@@ -115,6 +157,8 @@ static void ask(mr_worker *w, mr_rpc_stream *s, const char *json)
     ProtobufCMessage *msg = lines_message(&millrace__read_request__descriptor, json);
     Millrace__ReadRequest *req = (Millrace__ReadRequest *)msg;
     struct credit *credit = wire_note(s);
+    uint8_t ticket[MR_TICKET_BYTES];
+    bool ticketed = false;
     char *said = NULL;
     size_t size;
 
@@ -125,6 +169,10 @@ static void ask(mr_worker *w, mr_rpc_stream *s, const char *json)
         said = req->open->worker_incarnation;
         req->open->worker_incarnation = w->incarnation;
     }
+    if (req->open != NULL && make_ticket(w, req->open, ticket)) {
+        ticketed = true;
+        req->open->ticket = (ProtobufCBinaryData){.data = ticket, .len = sizeof ticket};
+    }
     credit->rounds = credit->rounds || (req->open != NULL && req->open->rounds != NULL);
     credit->limit = req->limit_elements > credit->limit ? req->limit_elements : credit->limit;
     void *bytes = answers_pack(msg, &size);
@@ -132,6 +180,9 @@ static void ask(mr_worker *w, mr_rpc_stream *s, const char *json)
     free(bytes);
     if (said != NULL) {
         req->open->worker_incarnation = said;
+    }
+    if (ticketed) {
+        req->open->ticket = (ProtobufCBinaryData){.data = NULL};
     }
     protobuf_c_message_free_unpacked(msg, NULL);
 }

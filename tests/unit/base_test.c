@@ -640,6 +640,34 @@ static void an_id_is_of_one_key(void **state)
     assert_false(mr_identity_has(a.id, a.key, sizeof a.key));
 }
 
+static void a_ticket_is_of_one_client_in_one_iteration(void **state)
+{
+    const uint8_t key[MR_SIPHASH_KEY_BYTES] = "0123456789abcde";
+    const uint8_t other[MR_SIPHASH_KEY_BYTES] = "0123456789abcdf";
+    char longest[MR_TICKET_ID_MAX + 2];
+    uint8_t t[MR_TICKET_BYTES], again[MR_TICKET_BYTES];
+
+    mr_ticket_make(key, "i1", "client", t);
+    mr_ticket_make(key, "i1", "client", again);
+    assert_memory_equal(t, again, sizeof t);
+    assert_true(mr_ticket_is(key, "i1", "client", t, sizeof t));
+    assert_false(mr_ticket_is(other, "i1", "client", t, sizeof t));
+    assert_false(mr_ticket_is(key, "i2", "client", t, sizeof t));
+    assert_false(mr_ticket_is(key, "i1", "client2", t, sizeof t));
+    assert_false(mr_ticket_is(key, "i1 6:client", "", t, sizeof t));
+    assert_false(mr_ticket_is(key, "i1", "client", t, sizeof t - 1));
+    assert_false(mr_ticket_is(key, "i1", "client", NULL, 0));
+    for (size_t i = 0; i < sizeof t; i++) {
+        t[i] ^= 1;
+        assert_false(mr_ticket_is(key, "i1", "client", t, sizeof t));
+        t[i] ^= 1;
+    }
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    mr_ticket_make(key, longest, "client", t);
+    assert_false(mr_ticket_is(key, longest, "client", t, sizeof t));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -666,6 +694,7 @@ int main(void)
         cmocka_unit_test(a_host_is_a_name_or_an_address),
         cmocka_unit_test(what_is_shown_is_text_and_fits),
         cmocka_unit_test(an_id_is_of_one_key),
+        cmocka_unit_test(a_ticket_is_of_one_client_in_one_iteration),
         cmocka_unit_test(hashes_do_not_depend_on_the_processor),
         cmocka_unit_test(log_record_is_one_line),
         cmocka_unit_test(the_last_records_are_kept_for_others),

@@ -37,7 +37,19 @@ static void what_grpc_says_is_cut_to_its_point(void **state)
          "nothing listens or answers there: Connection refused or closed"},
         {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Socket "
          "closed",
-         "Socket closed"},
+         "who answers there closed the connection: it may want TLS or a certificate"},
+        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Tls "
+         "handshake "
+         "failed: SSL_ERROR_SSL: error:0A000086:SSL routines::certificate verify failed",
+         "no authority that is trusted here has signed the certificate of who answers there"},
+        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Custom "
+         "verification check failed with error: UNAUTHENTICATED: Hostname Verification Check "
+         "failed.",
+         "the certificate of who answers there does not name that host"},
+        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Tls "
+         "handshake "
+         "failed: SSL_ERROR_SSL: error:0A00010B:SSL routines::wrong version number",
+         "who answers there does not speak TLS"},
         {"DNS resolution failed for none:1: C-ares status is not ARES_SUCCESS qtype=AAAA name=none "
          "is_balancer=0: Domain name not found",
          "the host name cannot be resolved: Domain name not found"},

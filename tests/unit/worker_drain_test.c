@@ -23,6 +23,7 @@ struct fixture {
     mr_rpc_runtime *rt;
     struct fake_dispatcher *d;
     mr_worker *w;
+    const char *iteration; /* of the tasks that are read; NULL: of those with a pipeline */
 };
 
 static int setup(void **state)
@@ -64,6 +65,7 @@ static struct fake_client *open_client(struct fixture *f, const char *task, uint
                              .incarnation = fake_incarnation(f->d),
                              .task = task,
                              .client = "a",
+                             .iteration = f->iteration,
                              .session = 1,
                              .credit = credit};
 
@@ -240,6 +242,7 @@ static void readers_of_a_production_end_with_it(void **state)
     fake_assign_producing(f->d, "p", "long", "p1", LONG_SPLITS, LONG_GRANT);
     fake_assign_reading(f->d, "t1", "p1", false, true);
     fake_tell(f->d);
+    f->iteration = "t1";
     struct fake_client *c = begin(f, "t1", seen, 2);
     drain(f);
     assert_true(fake_given_back(f->d, "p") > 0);

@@ -45,6 +45,8 @@ struct fake_task *fake_find_locked(struct fake_dispatcher *d, const char *id)
     return NULL;
 }
 
+const uint8_t fake_ticket_key[16] = "key of the fake";
+
 static bool is_aside(const struct fake_dispatcher *d, const struct fake_task *t)
 {
     return d->aside != NULL && strcmp(fake_iteration(t), d->aside) == 0;
@@ -224,6 +226,8 @@ static void handle_register(void *ctx, mr_rpc_request *rpc, const void *bytes, s
     fill_header(&h);
     out.header = &h;
     out.heartbeat_ms = 20;
+    out.ticket_key = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)fake_ticket_key,
+                                           .len = sizeof fake_ticket_key};
     mr_mutex_lock(&d->lock);
     if (!fails_locked(d, "RegisterWorker", &h)) {
         (void)snprintf(d->incarnation, sizeof d->incarnation, "%s", req->incarnation);

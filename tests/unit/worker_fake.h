@@ -134,6 +134,8 @@ struct fake_open {
     const char *task;
     uint32_t attempt;
     const char *client;
+    const char *iteration; /* that it was admitted to; NULL: "i1", of all tasks of one pipeline */
+    bool no_ticket;
     uint64_t session;
     uint64_t resume_from;
     uint64_t credit; /* sent with the first message */
@@ -143,6 +145,8 @@ struct fake_open {
     uint64_t limit_round;
     uint64_t limit_bytes;
 };
+/* What tickets are made with. */
+extern const uint8_t fake_ticket_key[16];
 struct fake_client *fake_client_open(mr_rpc_runtime *rt, const struct fake_open *open);
 /* Break the stream off without a word. NULL is fine. */
 void fake_client_free(struct fake_client *c);

@@ -1,4 +1,5 @@
 /* A client that reads one task as the test says. */
+#include "base/identity.h"
 #include "worker_fake_internal.h"
 
 #include <stdlib.h>
@@ -65,6 +66,7 @@ struct fake_client *fake_client_open(mr_rpc_runtime *rt, const struct fake_open 
     struct fake_client *c = mr_calloc(1, sizeof *c);
     Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
     Millrace__ReadOpen o = MILLRACE__READ_OPEN__INIT;
+    uint8_t ticket[MR_TICKET_BYTES];
     mr_error err;
 
     mr_mutex_init(&c->lock);
@@ -83,6 +85,11 @@ struct fake_client *fake_client_open(mr_rpc_runtime *rt, const struct fake_open 
     o.client = fake_text(open->client);
     o.session = open->session;
     o.resume_from = open->resume_from;
+    if (!open->no_ticket) {
+        mr_ticket_make(fake_ticket_key, open->iteration != NULL ? open->iteration : "i1",
+                       open->client, ticket);
+        o.ticket = (ProtobufCBinaryData){.data = ticket, .len = sizeof ticket};
+    }
     req.open = &o;
     req.limit_elements = open->credit;
     req.returned_elements = open->returned;

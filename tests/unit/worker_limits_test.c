@@ -1,5 +1,6 @@
 /* A worker with little memory, or few tasks at work at once: who is refused, and what is said to
  * them. */
+#include "base/identity.h"
 #include "base/limits.h"
 #include "engine/engine.h"
 #include "rpc/port.h"
@@ -240,7 +241,10 @@ static void open_by_hand(struct fixture *f, struct h2 *h, const char *task, cons
     Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
     Millrace__ReadOpen open = MILLRACE__READ_OPEN__INIT;
     unsigned char bytes[512] = {0};
+    uint8_t ticket[MR_TICKET_BYTES];
 
+    mr_ticket_make(fake_ticket_key, "i1", client, ticket);
+    open.ticket = (ProtobufCBinaryData){.data = ticket, .len = sizeof ticket};
     open.worker_incarnation = (char *)(uintptr_t)fake_incarnation(f->d);
     open.task_id = (char *)(uintptr_t)task;
     open.attempt = 1;

@@ -490,6 +490,32 @@ static void names_that_are_not_ours_are_refused(void **state)
     expect_refusal(f, open, MR_EABORTED, "cannot go on");
 }
 
+/* Whoever knows the worker's address and all names there are, and was not admitted by a
+ * dispatcher. */
+static void who_shows_no_ticket_gets_nothing(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    struct fake_open good = {.address = mr_worker_address(f->w),
+                             .incarnation = fake_incarnation(f->d),
+                             .task = "t1",
+                             .client = "a",
+                             .session = 1};
+    struct fake_open open = good;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    open.no_ticket = true;
+    expect_refusal(f, open, MR_EPERM, "client a shows no ticket of a dispatcher for iteration i1");
+    open = good;
+    open.iteration = "i2"; /* was admitted to another one */
+    expect_refusal(f, open, MR_EPERM, "shows no ticket");
+
+    struct fake_client *c = open_client(f, "t1", "a", 0, N); /* and nothing was taken from it */
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    fake_client_free(c);
+}
+
 static void a_task_that_is_taken_away_ends_its_streams(void **state)
 {
     struct fixture *f = *state;
@@ -670,6 +696,7 @@ int main(void)
         TEST(a_failing_pipeline_tells_readers_and_dispatcher),
         TEST(a_dataset_that_is_gone_is_an_error_of_the_task),
         TEST(names_that_are_not_ours_are_refused),
+        TEST(who_shows_no_ticket_gets_nothing),
         TEST(a_task_that_is_taken_away_ends_its_streams),
         TEST(an_update_that_was_missed_is_made_up_for),
         TEST(a_forgotten_worker_registers_again),

@@ -113,6 +113,7 @@ static int teardown(void **state)
 static struct fake_client *open_client(struct fixture *f, const char *task, const char *client,
                                        uint64_t credit)
 {
+    char iteration[64];
     struct fake_open open = {.address = mr_worker_address(f->w),
                              .incarnation = fake_incarnation(f->d),
                              .task = task,
@@ -120,6 +121,8 @@ static struct fake_client *open_client(struct fixture *f, const char *task, cons
                              .session = 1,
                              .credit = credit};
 
+    (void)snprintf(iteration, sizeof iteration, "%.*s", (int)strcspn(task, "/"), task);
+    open.iteration = iteration;
     return fake_client_open(f->rt, &open);
 }
 

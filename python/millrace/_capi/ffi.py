@@ -123,6 +123,19 @@ class Attr(Structure):
     ]
 
 
+class Credentials(Structure):
+    """struct mr_service_credentials"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("ca_file", c_char_p),
+        ("cert_file", c_char_p),
+        ("key_file", c_char_p),
+        ("server_name", c_char_p),
+        ("token_file", c_char_p),
+    ]
+
+
 class IteratorOptions(Structure):
     """struct mr_iterator_options"""
 
@@ -305,6 +318,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     # service.h
     "mr_service_register": (c_int, [c_char_p, _P, c_char_p, c_char_p, c_int, _PP, _ERR]),
     "mr_service_dataset_spec": (c_int, [c_char_p, c_char_p, c_int, _PP, POINTER(c_int64), _ERR]),
+    "mr_service_set_credentials": (c_int, [POINTER(Credentials), _ERR]),
     "mr_service_check_read": (c_int, [POINTER(Attr), c_size_t, _ERR]),
     "mr_service_status": (c_int, [c_char_p, c_int, _PP, _ERR]),
     "mr_service_delete_dataset": (c_int, [c_char_p, c_char_p, c_int, _ERR]),

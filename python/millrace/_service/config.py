@@ -61,6 +61,14 @@ class DispatcherConfig:
         Bytes a second that may be written to etcd.
     etcd_quota_bytes : int, optional
         Bytes: the quota of etcd.
+    tls_ca_file, tls_cert_file, tls_key_file, tls_server_name : str, optional
+        TLS to and from the other parts of the cluster (docs/run/security.md).
+    tls_client_auth : str, optional
+        "none", "optional" or "require": whether clients show certificates.
+    token_file : str, optional
+        File with the token that dispatchers are shown.
+    access_file : str, optional
+        Who may do what (docs/run/security.md).
     metrics_port : int, optional
         Serve Prometheus metrics and health there on the loopback interface (docs/run/metrics.md); 0
         takes a free port. None serves nothing.
@@ -105,6 +113,13 @@ class DispatcherConfig:
     etcd_password_file: Optional[str] = None
     etcd_write_budget_bytes: Optional[int] = None
     etcd_quota_bytes: Optional[int] = None
+    tls_ca_file: Optional[str] = None
+    tls_cert_file: Optional[str] = None
+    tls_key_file: Optional[str] = None
+    tls_server_name: Optional[str] = None
+    tls_client_auth: Optional[str] = None
+    token_file: Optional[str] = None
+    access_file: Optional[str] = None
     metrics_port: Optional[int] = None
 
 
@@ -140,6 +155,12 @@ class WorkerConfig:
         Milliseconds that ``stop()`` lets clients read what it has begun under DYNAMIC sharding;
         when they have, nothing is lost with it. 0: it goes at once, and what it had begun counts as
         lost or is repeated, as the guarantee says.
+    tls_ca_file, tls_cert_file, tls_key_file, tls_server_name : str, optional
+        TLS to and from the other parts of the cluster (docs/run/security.md).
+    tls_client_auth : str, optional
+        "none", "optional" or "require": whether clients show certificates.
+    token_file : str, optional
+        File with the token that dispatchers are shown.
     metrics_port : int, optional
         As that of DispatcherConfig.
     data_transfer_address, python : optional
@@ -164,6 +185,12 @@ class WorkerConfig:
     cache_dir: Optional[str] = None
     python: Optional[str] = None
     shutdown_quiet_period_ms: int = 0
+    tls_ca_file: Optional[str] = None
+    tls_cert_file: Optional[str] = None
+    tls_key_file: Optional[str] = None
+    tls_server_name: Optional[str] = None
+    tls_client_auth: Optional[str] = None
+    token_file: Optional[str] = None
     metrics_port: Optional[int] = None
 
 

@@ -227,6 +227,10 @@ static int take_ids(struct mr_read *r, const Millrace__OpenReply *reply, mr_erro
     mr_free(r->iteration_id);
     r->job_id = MR_TAKE(job);
     r->iteration_id = MR_TAKE(iteration);
+    r->ticket_size = MR_MIN(reply->ticket.len, sizeof r->ticket);
+    if (r->ticket_size > 0) {
+        memcpy(r->ticket, reply->ticket.data, r->ticket_size);
+    }
     return MR_OK;
 }
 

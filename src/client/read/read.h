@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include "base/identity.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -158,6 +159,8 @@ struct mr_read {
     char *dataset_id;
     char *job_id;
     char *iteration_id;
+    uint8_t ticket[MR_TICKET_BYTES]; /* for its workers; of `ticket_size` bytes */
+    size_t ticket_size;
     int64_t opened_ms;
     int64_t asked_ms; /* Open was sent */
     int64_t heartbeat_ms;

@@ -14,6 +14,7 @@ static void begin(struct mr_read_task *t, Millrace__ReadOpen *open, char *cluste
     open->task_id = t->id;
     open->attempt = t->attempt;
     open->client = r->client;
+    open->ticket = (ProtobufCBinaryData){.data = r->ticket, .len = r->ticket_size};
 }
 
 void mr_read_send(struct mr_read_task *t, bool first)

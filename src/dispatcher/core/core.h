@@ -247,6 +247,7 @@ struct mr_command {
     bool worker_watches;
     uint64_t token; /* comes back in the MR_EFFECT_REPLY */
     uint64_t seed;  /* OPEN: 64 random bits, used if an iteration is created */
+    bool attach_only; /* OPEN: whoever asks may join a job, not make one */
     /* whose it is: what it makes counts as that host's; NULL: nobody's. Lent for the step */
     const char *host;
     union { /* lent for the step */

@@ -333,14 +333,20 @@ static struct mr_job *create_job(mr_core *core, const struct mr_wish *wish, cons
 }
 
 /* Everything that can refuse Open; *job and *it stay NULL if they are to be created. */
-static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, struct mr_wish *wish,
+static int judge_open(const mr_core *core, const struct mr_command *command, struct mr_wish *wish,
                       struct mr_job **job, struct mr_iteration **it, bool *finished, mr_error *err)
 {
+    const Millrace__OpenRequest *in = command->open;
     const Millrace__CollectedRepetition *collected;
     const struct mr_client *client;
 
     MR_TRY(read_wish(in, wish, err));
     MR_TRY(find_job(core, in, wish, job, err));
+    if (*job == NULL && command->attach_only) {
+        return mr_error_set(err, MR_EPERM,
+                            "there is no job '%.80s', and starting one takes the role write",
+                            wish->name);
+    }
     if (*job == NULL) {
         MR_TRY(check_creation(core, wish, err));
     }
@@ -414,7 +420,7 @@ int mr_core_do_open(mr_core *core, const struct mr_command *command, mr_error *e
     bool finished = false;
     uint64_t from_round = 0;
 
-    MR_TRY(judge_open(core, in, &wish, &job, &it, &finished, err));
+    MR_TRY(judge_open(core, command, &wish, &job, &it, &finished, err));
     if (wish.consumers > 0 && !finished) {
         MR_TRY(mr_consumer_judge(core, it, job, in, &from_round, err));
     }

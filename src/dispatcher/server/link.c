@@ -15,6 +15,7 @@
 
 struct mr_leader_link {
     mr_rpc_runtime *rt;
+    mr_rpc_credentials *credentials;
     struct mr_mailbox *mailbox;
     char *cluster;
     char *instance;
@@ -85,10 +86,11 @@ bool mr_leader_link_open(mr_leader_link *p, struct mr_follow *f, const char *add
         return false;
     }
     *s = (struct follow_stream){.mailbox = p->mailbox, .follow = f};
-    if (mr_rpc_channel_new(p->rt, address, NULL, &s->channel, NULL) < 0) {
+    if (mr_rpc_channel_new(p->rt, address, p->credentials, &s->channel, NULL) < 0) {
         mr_free(s);
         return false;
     }
+    mr_rpc_channel_show_token(s->channel);
     f->link = s;
     if (mr_rpc_stream_open(s->channel, MR_PATH_FOLLOW, NULL, -1, false, &follow_ops, s, &s->rpc,
                            NULL) < 0) {
@@ -196,14 +198,16 @@ void mr_leader_link_probe(mr_leader_link *p, const char *address, int64_t epoch)
 
 /* ---- beginning and end ---- */
 
-int mr_leader_link_start(mr_rpc_runtime *rt, const char *cluster, const char *instance,
-                         struct mr_mailbox *mailbox, mr_leader_link **ret, mr_error *err)
+int mr_leader_link_start(mr_rpc_runtime *rt, mr_rpc_credentials *credentials, const char *cluster,
+                         const char *instance, struct mr_mailbox *mailbox, mr_leader_link **ret,
+                         mr_error *err)
 {
     mr_leader_link *p = mr_calloc(1, sizeof *p);
     int rc;
 
     MR_CHECK_ALLOC(p, err);
     p->rt = rt;
+    p->credentials = credentials;
     p->mailbox = mailbox;
     mr_mutex_init(&p->lock);
     mr_cond_init(&p->wake);

@@ -10,8 +10,10 @@
 
 typedef struct mr_leader_link mr_leader_link;
 
-int mr_leader_link_start(mr_rpc_runtime *rt, const char *cluster, const char *instance,
-                         struct mr_mailbox *mailbox, mr_leader_link **ret, mr_error *err);
+/* @credentials are lent. */
+int mr_leader_link_start(mr_rpc_runtime *rt, mr_rpc_credentials *credentials, const char *cluster,
+                         const char *instance, struct mr_mailbox *mailbox, mr_leader_link **ret,
+                         mr_error *err);
 /* every stream must have been released; NULL is fine */
 void mr_leader_link_free(mr_leader_link *p);
 

@@ -142,7 +142,7 @@ static void on_note(void *ctx, bool is_loss, const char *line)
 /* ---- beginning and end ---- */
 
 static int make_turn(struct mr_loop *l, const struct mr_turn_options *opts, mr_rpc_runtime *rpc,
-                     mr_error *err)
+                     mr_rpc_credentials *credentials, mr_error *err)
 {
     struct mr_turn_port port = {
         .reply = on_reply,
@@ -167,7 +167,7 @@ static int make_turn(struct mr_loop *l, const struct mr_turn_options *opts, mr_r
     o.seed = mr_random_u64();
     o.started_ms = (uint64_t)mr_wall_ms();
     MR_TRY(mr_turn_new(&o, &port, mr_now_ms(), &l->turn, err));
-    MR_TRY(mr_leader_link_start(rpc, o.cluster, instance, &l->mailbox, &l->link, err));
+    MR_TRY(mr_leader_link_start(rpc, credentials, o.cluster, instance, &l->mailbox, &l->link, err));
     return mr_definition_thread_start(root, o.store, &l->mailbox, &l->definitions, err);
 }
 
@@ -184,8 +184,8 @@ static int make_services(struct mr_loop *l, mr_error *err)
     return MR_OK;
 }
 
-int mr_loop_start(const struct mr_turn_options *opts, mr_rpc_runtime *rpc, mr_loop **ret,
-                  mr_error *err)
+int mr_loop_start(const struct mr_turn_options *opts, mr_rpc_runtime *rpc,
+                  mr_rpc_credentials *credentials, mr_loop **ret, mr_error *err)
 {
     MR_AUTO(mr_loop_free) mr_loop *l = mr_calloc(1, sizeof *l);
 
@@ -195,7 +195,7 @@ int mr_loop_start(const struct mr_turn_options *opts, mr_rpc_runtime *rpc, mr_lo
     mr_cond_init(&l->left_cond);
     atomic_store(&l->numbers.turned_ms, mr_now_ms());
     MR_TRY(make_services(l, err));
-    MR_TRY(make_turn(l, opts, rpc, err));
+    MR_TRY(make_turn(l, opts, rpc, credentials, err));
     MR_TRY(mr_thread_start(&l->thread, "mr-loop", loop_main, l, err));
     l->started = true;
     *ret = MR_TAKE(l);

@@ -11,10 +11,10 @@
 
 typedef struct mr_loop mr_loop;
 
-/* Who this process is (`instance`, `secret`, `seed`, `started_ms`) is drawn here. @rpc is lent, and
- * so is the store: it is closed before mr_loop_free(). */
-int mr_loop_start(const struct mr_turn_options *opts, mr_rpc_runtime *rpc, mr_loop **ret,
-                  mr_error *err);
+/* Who this process is (`instance`, `secret`, `seed`, `started_ms`) is drawn here. @rpc and @credentials (what
+ * the leader is shown) are lent, and so is the store: it is closed before mr_loop_free(). */
+int mr_loop_start(const struct mr_turn_options *opts, mr_rpc_runtime *rpc,
+                  mr_rpc_credentials *credentials, mr_loop **ret, mr_error *err);
 /* Serve the dispatcher's methods. Before the server's start; it is freed after the loop. */
 int mr_loop_serve(mr_loop *l, mr_rpc_server *server, mr_error *err);
 /* MR_OK, or why it must not go on. Any thread. */

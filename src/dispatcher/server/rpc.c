@@ -1,5 +1,7 @@
 #include "dispatcher/server/rpc.h"
 
+#include "access/role.h"
+
 /* ---- unary calls ---- */
 
 /* @c NULL: @err says why. */
@@ -11,6 +13,7 @@ static void post_call(const struct mr_rpc_service *service, mr_rpc_request *req,
         return;
     }
     c->rpc = req;
+    c->call.attach_only = (mr_rpc_request_who(req)->rights & MR_ROLE_WRITE) == 0;
     c->numbers = service->numbers;
     if (mr_mailbox_put_call(service->mailbox, c, mr_rpc_request_host(req), err) < 0) {
         struct mr_header_info info = {.cluster = NULL};

@@ -1,4 +1,5 @@
 /* What callers are told: answers and refusals, each with a header that says who leads. */
+#include "base/identity.h"
 #include "dispatcher/turn/internal.h"
 
 bool mr_turn_led_by_another(const mr_turn *t)
@@ -39,6 +40,34 @@ void mr_turn_drop_call(struct mr_call *call)
     mr_call_free(call);
 }
 
+/* What callers need on the data path is put in last, since it is made of a secret of the cluster's
+ * that the core does not know. @bytes is lent until the message is packed. Returns the field, to be
+ * emptied then; NULL: the message has none. */
+static ProtobufCBinaryData *seal(const mr_turn *t, const struct mr_call *call,
+                                 ProtobufCMessage *message, uint8_t bytes[MR_TICKET_BYTES])
+{
+    ProtobufCBinaryData *field = NULL;
+    uint8_t key[MR_SIPHASH_KEY_BYTES];
+
+    _Static_assert(sizeof key == MR_TICKET_BYTES, "a key or a ticket");
+    mr_member_derive(t->member, "tickets", key);
+    if (message != NULL && message->descriptor == &millrace__open_reply__descriptor) {
+        Millrace__OpenReply *reply = (Millrace__OpenReply *)message;
+
+        field = &reply->ticket;
+        mr_ticket_make(key, reply->iteration_id,
+                       ((const Millrace__OpenRequest *)call->request)->client, bytes);
+    } else if (message != NULL &&
+               message->descriptor == &millrace__register_worker_reply__descriptor) {
+        field = &((Millrace__RegisterWorkerReply *)message)->ticket_key;
+        memcpy(bytes, key, sizeof key);
+    }
+    if (field != NULL) {
+        *field = (ProtobufCBinaryData){.data = bytes, .len = MR_TICKET_BYTES};
+    }
+    return field;
+}
+
 /* A stream gets its answer as a message; with an error it is also its last. */
 static void answer_stream(mr_turn *t, struct mr_call *call, ProtobufCMessage *message,
                           const mr_error *error)
@@ -63,9 +92,14 @@ void mr_turn_answer(mr_turn *t, struct mr_call *call, ProtobufCMessage *message,
     if (call->stream != NULL) {
         answer_stream(t, call, message, error);
     } else {
+        uint8_t bytes[MR_TICKET_BYTES];
+        ProtobufCBinaryData *sealed = seal(t, call, message, bytes);
         struct mr_buf b =
             mr_reply_pack(call->method->reply, message, &info, call->method->contact, error);
 
+        if (sealed != NULL) {
+            *sealed = (ProtobufCBinaryData){.data = NULL};
+        }
         call->answered = true;
         t->port.reply(t->port.ctx, call, &b, error);
         mr_buf_free(&b);

@@ -68,7 +68,9 @@ static bool is_watching(const mr_turn *t, const struct mr_command *in)
  * the message. */
 static void plain(mr_turn *t, struct mr_call *call)
 {
-    struct mr_command in = {.kind = call->method->command, .seed = mr_rng_next(&t->rng)};
+    struct mr_command in = {.kind = call->method->command,
+                            .seed = mr_rng_next(&t->rng),
+                            .attach_only = call->attach_only};
     const void *request = call->request;
 
     memcpy(&in.open, &request, sizeof request);

@@ -1,36 +1,39 @@
 #include "dispatcher/turn/method.h"
 
+#include "access/role.h"
 #include "base/identity.h"
 #include "dispatcher/core/core.h"
 #include "element/unpack.h"
 #include "millrace/service.rpc.h"
 
 /* Path, types and stream of each come from the service block of service.proto. */
-#define METHOD(name, kind, ...)                                                                    \
+#define METHOD(name, kind, takes, ...)                                                             \
     {                                                                                              \
-        MR_TYPES_##name, .command = MR_COMMAND_##kind, __VA_ARGS__                                 \
+        MR_TYPES_##name, .command = MR_COMMAND_##kind, .roles = (takes), __VA_ARGS__               \
     }
 #define BY_CLIENT .speaker = "client"
 #define BY_WORKER .speaker = "incarnation"
 
 const struct mr_method mr_methods[] = {
-    METHOD(REGISTER_DATASET, REGISTER_DATASET, .writes = true, .contact = true, .bulk = true),
-    METHOD(GET_DATASET, GET_DATASET, .contact = true),
-    METHOD(OPEN, OPEN, .contact = true, .writes = true, BY_CLIENT),
-    METHOD(WATCH_CLIENT, WATCH_CLIENT, .contact = true, BY_CLIENT),
-    METHOD(CLIENT_HEARTBEAT, CLIENT_HEARTBEAT, BY_CLIENT),
-    METHOD(RELEASE_CLIENT, RELEASE_CLIENT, .writes = true, BY_CLIENT),
-    METHOD(REGISTER_WORKER, REGISTER_WORKER, .writes = true, .contact = true, BY_WORKER),
-    METHOD(WATCH_WORKER, WATCH_WORKER, .contact = true, BY_WORKER),
-    METHOD(WORKER_HEARTBEAT, WORKER_HEARTBEAT, BY_WORKER),
-    METHOD(GET_SPLITS, GET_SPLITS, .writes = true, BY_WORKER),
-    METHOD(TASK_ENDED, TASK_ENDED, .writes = true, BY_WORKER),
-    METHOD(DELETE_DATASET, DELETE_DATASET, ),
-    METHOD(DELETE_JOB, DELETE_JOB, ),
-    METHOD(STATUS, STATUS, .contact = true),
+    METHOD(REGISTER_DATASET, REGISTER_DATASET, MR_ROLE_WRITE, .writes = true, .contact = true,
+           .bulk = true),
+    METHOD(GET_DATASET, GET_DATASET, MR_ROLE_READ | MR_ROLE_WORKER, .contact = true),
+    METHOD(OPEN, OPEN, MR_ROLE_READ, .contact = true, .writes = true, BY_CLIENT),
+    METHOD(WATCH_CLIENT, WATCH_CLIENT, MR_ROLE_READ, .contact = true, BY_CLIENT),
+    METHOD(CLIENT_HEARTBEAT, CLIENT_HEARTBEAT, MR_ROLE_READ, BY_CLIENT),
+    METHOD(RELEASE_CLIENT, RELEASE_CLIENT, MR_ROLE_READ, .writes = true, BY_CLIENT),
+    METHOD(REGISTER_WORKER, REGISTER_WORKER, MR_ROLE_WORKER, .writes = true, .contact = true,
+           BY_WORKER),
+    METHOD(WATCH_WORKER, WATCH_WORKER, MR_ROLE_WORKER, .contact = true, BY_WORKER),
+    METHOD(WORKER_HEARTBEAT, WORKER_HEARTBEAT, MR_ROLE_WORKER, BY_WORKER),
+    METHOD(GET_SPLITS, GET_SPLITS, MR_ROLE_WORKER, .writes = true, BY_WORKER),
+    METHOD(TASK_ENDED, TASK_ENDED, MR_ROLE_WORKER, .writes = true, BY_WORKER),
+    METHOD(DELETE_DATASET, DELETE_DATASET, MR_ROLE_ADMIN),
+    METHOD(DELETE_JOB, DELETE_JOB, MR_ROLE_ADMIN),
+    METHOD(STATUS, STATUS, MR_ROLE_READ, .contact = true),
     /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with
      * a header will do. */
-    METHOD(FOLLOW, STATUS, .follow = true),
+    METHOD(FOLLOW, STATUS, MR_ROLES_ALL, .follow = true),
 };
 
 _Static_assert(sizeof mr_methods / sizeof mr_methods[0] == MR_METHODS_DISPATCHER,

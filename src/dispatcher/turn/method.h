@@ -17,6 +17,7 @@ struct mr_dstream;
 struct mr_method {
     const char *path;
     enum mr_command_kind command;
+    unsigned roles; /* enum mr_role: who has one of these may call it */
     const ProtobufCMessageDescriptor *request;
     const ProtobufCMessageDescriptor *reply; /* of a stream: its messages */
     bool stream;
@@ -59,6 +60,7 @@ struct mr_call {
     struct mr_definition *definition; /* RegisterDataset: once it was parsed */
     int64_t arrived_ms;
     const char *host;        /* whose call it is; NULL: nobody's */
+    bool attach_only;        /* the caller may join jobs, not start them */
     bool answered;           /* unary */
     mr_error error;          /* of its definition */
     ProtobufCMessage *reply; /* GetDataset: waiting for its definition */

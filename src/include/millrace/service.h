@@ -5,8 +5,8 @@
  * dataset, or operator "from_dataset_id" on its own; then mr_iterator_open(). The functions here
  * are the rest.
  *
- * @service is "grpc://host:port[,host:port...]" or the same without the scheme: the addresses of
- * all dispatchers. Every call ends within @timeout_ms (0: 60 s, a status 10 s): with MR_EUNAVAIL
+ * @service is "grpc://host:port[,host:port...]", "grpcs://..." with TLS, or the same without the
+ * scheme: the addresses of all dispatchers. Every call ends within @timeout_ms (0: 60 s, a status 10 s): with MR_EUNAVAIL
  * naming the addresses if no dispatcher answered by then.
  *
  * While a read or a call is open the process must not fork and use the child for more of the same
@@ -25,6 +25,25 @@
 #include <millrace/dataset.h>
 
 MR_BEGIN_DECLS
+
+/*
+ * What the calls and reads of this process show to the service, and whom they trust. Files are PEM
+ * and read again when they change. NULL: as the environment variable says; "": none.
+ */
+struct mr_service_credentials {
+    size_t size;             /* sizeof(struct mr_service_credentials) */
+    const char *ca_file;     /* MILLRACE_TLS_CA: who may have signed the service's certificates */
+    const char *cert_file;   /* MILLRACE_TLS_CERT: the own certificate */
+    const char *key_file;    /* MILLRACE_TLS_KEY: its key */
+    const char *server_name; /* MILLRACE_TLS_SERVER_NAME: host that certificates must name */
+    const char *token_file;  /* MILLRACE_TOKEN_FILE: the bearer token that dispatchers are shown */
+};
+/*
+ * For what is opened from now on. TLS is on with a CA or a certificate, and with "grpcs://"
+ * addresses, which trust the system's authorities unless there is a CA. Strings are copied; the
+ * files are read, and found wrong (MR_EINVAL), by whatever is opened next.
+ */
+MR_API int mr_service_set_credentials(const struct mr_service_credentials *c, mr_error *err);
 
 /*
  * Register @ds. @dataset_id may be NULL: then the id is made from the fingerprint and the service's

@@ -69,19 +69,10 @@ static void close_watched(struct mr_rpc_channel *ch)
     grpc_channel_destroy(channel); /* on_state() frees @ch. */
 }
 
-static grpc_channel_credentials *credentials_of(const struct mr_rpc_tls *tls)
-{
-    if (tls == NULL) {
-        return grpc_insecure_credentials_create();
-    }
-    grpc_ssl_pem_key_cert_pair pair = {.private_key = tls->key, .cert_chain = tls->cert};
-    return grpc_ssl_credentials_create_ex(tls->ca, tls->cert != NULL ? &pair : NULL,
-                                          NULL /* no further checks */, NULL);
-}
-
-int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls,
+int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, mr_rpc_credentials *c,
                        mr_rpc_channel **ret, mr_error *err)
 {
+    const char *server_name = mr_grpc_server_name(c);
     grpc_arg args[] = {
         MR_INT_ARG(GRPC_ARG_ENABLE_HTTP_PROXY,
                    0), /* else $http_proxy is applied even to 127.0.0.1 */
@@ -103,11 +94,10 @@ int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_
         /* The last one: left out without a name. */
         {.type = GRPC_ARG_STRING,
          .key = (char *)(uintptr_t)GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
-         .value = {.string = (char *)(uintptr_t)(tls != NULL ? tls->server_name : NULL)}},
+         .value = {.string = (char *)(uintptr_t)server_name}},
     };
     size_t n = sizeof args / sizeof args[0];
-    grpc_channel_args list = {.num_args = tls != NULL && tls->server_name != NULL ? n : n - 1,
-                              .args = args};
+    grpc_channel_args list = {.num_args = server_name != NULL ? n : n - 1, .args = args};
 
     struct mr_address parsed;
 
@@ -115,15 +105,19 @@ int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_
     MR_TRY(mr_grpc_check(rt, err));
     struct mr_rpc_channel *ch = mr_calloc(1, sizeof *ch);
     MR_CHECK_ALLOC(ch, err);
-    grpc_channel_credentials *creds = credentials_of(tls);
     ch->rt = rt;
-    ch->channel = grpc_channel_create(address, creds, &list);
-    grpc_channel_credentials_release(creds);
+    ch->credentials = c;
+    ch->channel = mr_grpc_channel_create(address, c, &list);
     if (mr_grpc_is_forkable()) {
         watch_begin(ch);
     }
     *ret = ch;
     return MR_OK;
+}
+
+void mr_rpc_channel_show_token(mr_rpc_channel *ch)
+{
+    ch->token = mr_grpc_token(ch->credentials);
 }
 
 void mr_rpc_channel_free(mr_rpc_channel *ch)

@@ -26,6 +26,13 @@ void mr_grpc_begin(struct mr_rpc_channel *ch, const char *path, const char *cons
             (grpc_metadata){.key = grpc_slice_from_copied_string(metadata[2 * n]),
                             .value = grpc_slice_from_copied_string(metadata[2 * n + 1])};
     }
+    if (ch->token != NULL) {
+        char bearer[sizeof MR_RPC_BEARER - 1 + MR_RPC_TOKEN_SIZE];
+
+        mr_rpc_token_bearer(ch->token, bearer);
+        ret->pairs[n++] = (grpc_metadata){.key = grpc_slice_from_static_string("authorization"),
+                                          .value = grpc_slice_from_copied_string(bearer)};
+    }
     ret->metadata =
         (grpc_op){.op = GRPC_OP_SEND_INITIAL_METADATA,
                   .flags = wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY |
@@ -48,6 +55,19 @@ const char *mr_grpc_behind(const char *text, const char *what)
 
     return found != NULL ? found + strlen(what) : NULL;
 }
+
+/* What is wrong with a handshake. */
+static const struct {
+    const char *said;
+    const char *meant;
+} handshakes[] = {
+    {"certificate verify failed",
+     "no authority that is trusted here has signed the certificate of who answers there"},
+    {"Hostname Verification Check failed",
+     "the certificate of who answers there does not name that host"},
+    {"wrong version number", "who answers there does not speak TLS"},
+    {"Socket closed", "who answers there closed the connection: it may want TLS or a certificate"},
+};
 
 /*
  * What gRPC says in many words says one thing, at its end; whom it is about says the caller:
@@ -80,6 +100,11 @@ static const char *to_the_point(const char *text, const char **before)
         *before = "nothing listens or answers there: ";
     }
     text = point != NULL ? point : text;
+    for (size_t i = 0; i < sizeof handshakes / sizeof handshakes[0]; i++) {
+        if (strstr(text, handshakes[i].said) != NULL) {
+            return handshakes[i].meant;
+        }
+    }
     return strstr(text, "FD shutdown") != NULL ? "Connection refused or closed" : text;
 }
 

@@ -58,6 +58,8 @@ struct mr_rpc_runtime {
 struct mr_rpc_channel {
     struct mr_rpc_runtime *rt;
     grpc_channel *channel;
+    mr_rpc_credentials *credentials; /* lent */
+    struct mr_rpc_token *token;      /* that calls show; NULL: none */
     /* Only with the poll engine: see channel.c. */
     bool watched;
     struct mr_grpc_tag watch_tag;
@@ -83,7 +85,7 @@ gpr_timespec mr_grpc_deadline(int64_t timeout_ms);
 struct mr_grpc_beginning {
     grpc_call *call;
     grpc_op metadata;
-    grpc_metadata pairs[MR_RPC_METADATA_MAX];
+    grpc_metadata pairs[MR_RPC_METADATA_MAX + 1]; /* and the token */
 };
 void mr_grpc_begin(struct mr_rpc_channel *ch, const char *path, const char *const *metadata,
                    int64_t timeout_ms, bool wait_for_ready, struct mr_grpc_beginning *ret);
@@ -252,6 +254,22 @@ void mr_grpc_calls_over(struct mr_grpc_calls *calls, struct mr_share *share);
 /* Until none is left after the shutdown; false: not within @timeout_ms (-1: wait). */
 bool mr_grpc_calls_wait(struct mr_grpc_calls *calls, int64_t timeout_ms);
 
-/* A new call, which is busy and has @share: owns @call. @method NULL: there is none at @path. */
-void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
-                          const struct mr_rpc_method *method, const char *path);
+/* A new call, which is busy and has @share: owns @call. @method NULL: there is none at @path.
+ * @token: as mr_rpc_token_parse() found it; NULL: the call has none. */
+void mr_grpc_stream_serve(struct mr_grpc_calls *calls, const struct mr_rpc_door *door,
+                          grpc_call *call, struct mr_share *share,
+                          const struct mr_rpc_method *method, const char *path, const char *token);
+
+/* ---- credentials.c. NULL credentials: plain text. ---- */
+
+#define MR_GRPC_SPIFFE_SIZE 2049 /* the longest SPIFFE ID that there may be */
+
+const char *mr_grpc_server_name(const struct mr_rpc_credentials *c);
+struct mr_rpc_token *mr_grpc_token(struct mr_rpc_credentials *c); /* NULL: there is none */
+grpc_channel *mr_grpc_channel_create(const char *address, const struct mr_rpc_credentials *c,
+                                     const grpc_channel_args *args);
+/* MR_EINVAL: they are not those of a server. */
+int mr_grpc_server_credentials(const struct mr_rpc_credentials *c, grpc_server_credentials **ret,
+                               mr_error *err);
+/* "": there is none, or more than one. */
+void mr_grpc_spiffe_of(grpc_call *call, char out[MR_GRPC_SPIFFE_SIZE]);

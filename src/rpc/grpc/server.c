@@ -18,6 +18,9 @@
 /* At once from a connection: some hundred calls at most, when they are short. */
 #define READ_BYTES 32768
 
+/* For TLS's handshake, and for HTTP/2's first frame: gRPC would wait two minutes. */
+#define HANDSHAKE_MS 10000
+
 struct slot {
     struct mr_grpc_tag tag;
     struct mr_rpc_server *srv;
@@ -32,6 +35,7 @@ struct mr_rpc_server {
     unsigned connections; /* that there may be */
     grpc_server *server;
     struct mr_rpc_methods methods;
+    struct mr_rpc_door door;
     struct slot slots[SLOTS];
     struct mr_grpc_tag shutdown_tag;
     bool started;
@@ -52,6 +56,26 @@ static bool post_slot(struct slot *slot)
         grpc_server_request_call(srv->server, &slot->call, &slot->details, &slot->metadata,
                                  srv->calls.rt->cq, srv->calls.rt->cq, &slot->tag);
     return rc == GRPC_CALL_OK;
+}
+
+/* The token that the call of @slot shows; false: none. Two headers would be two callers. */
+static bool find_token(const struct slot *slot, char out[MR_RPC_TOKEN_SIZE])
+{
+    bool found = false;
+
+    for (size_t i = 0; i < slot->metadata.count; i++) {
+        const grpc_metadata *pair = &slot->metadata.metadata[i];
+
+        if (grpc_slice_str_cmp(pair->key, "authorization") != 0) {
+            continue;
+        }
+        if (found || !mr_rpc_token_parse(GRPC_SLICE_START_PTR(pair->value),
+                                         GRPC_SLICE_LENGTH(pair->value), out)) {
+            return false;
+        }
+        found = true;
+    }
+    return found;
 }
 
 /* NULL: the call was refused, since its host has so many that others need the room. */
@@ -78,6 +102,8 @@ static void on_call(struct mr_grpc_tag *tag, bool ok)
     struct mr_rpc_server *srv = slot->srv;
     grpc_call *call = slot->call;
     char path[MR_NAME_BYTES_MAX + 1];
+    char token[MR_RPC_TOKEN_SIZE];
+    bool has_token = ok && srv->door.guard != NULL && find_token(slot, token);
 
     size_t n = GRPC_SLICE_LENGTH(slot->details.method);
     n = MR_MIN(n, MR_NAME_BYTES_MAX);
@@ -99,7 +125,8 @@ static void on_call(struct mr_grpc_tag *tag, bool ok)
     if (share == NULL) {
         mr_grpc_calls_busy(&srv->calls, -1);
     } else {
-        mr_grpc_stream_serve(&srv->calls, call, share, m, path);
+        mr_grpc_stream_serve(&srv->calls, &srv->door, call, share, m, path,
+                             has_token ? token : NULL);
     }
 }
 
@@ -142,6 +169,7 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
         MR_INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)l.message_bytes),
         MR_INT_ARG(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)l.calls_per_connection),
         MR_INT_ARG(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1),
+        MR_INT_ARG(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_MS),
         MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIME_MS, 10000),
         MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000),
         MR_INT_ARG(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1),
@@ -177,6 +205,12 @@ struct mr_rpc_methods *mr_rpc_server_methods(mr_rpc_server *srv)
     return &srv->methods;
 }
 
+void mr_rpc_server_guard(mr_rpc_server *srv, mr_rpc_guard *guard, void *ctx)
+{
+    MR_ASSERT(!srv->started);
+    srv->door = (struct mr_rpc_door){.guard = guard, .ctx = ctx};
+}
+
 /* gRPC does not say why it cannot listen at @address; the system does. */
 static int explain(const char *address, const struct mr_address *parsed, mr_error *err)
 {
@@ -190,14 +224,15 @@ static int explain(const char *address, const struct mr_address *parsed, mr_erro
     return err->code;
 }
 
-int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls,
-                         int *port, mr_error *err)
+int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, mr_rpc_credentials *c, int *port,
+                         mr_error *err)
 {
     struct mr_address parsed;
+    grpc_server_credentials *creds = NULL;
 
-    MR_TRY(mr_rpc_parse_listen(address, tls, &parsed, err));
+    MR_TRY(mr_rpc_parse_listen(address, &parsed, err));
     MR_ASSERT(!srv->started);
-    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
+    MR_TRY(mr_grpc_server_credentials(c, &creds, err));
     int bound = grpc_server_add_http2_port(srv->server, address, creds);
 
     grpc_server_credentials_release(creds);

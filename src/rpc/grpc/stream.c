@@ -25,6 +25,7 @@ struct mr_rpc_stream {
     struct mr_grpc_calls *calls;        /* of the server; NULL on the client's side */
     struct mr_share *share;             /* the same: its host's, until the call is over */
     const struct mr_rpc_method *method; /* server; NULL: there is none of that name */
+    struct mr_rpc_who who;              /* server */
     atomic_uint refs;                   /* the users' and, until it is over, gRPC's */
     atomic_uint user_refs;
     const struct mr_rpc_stream_ops *ops;
@@ -116,6 +117,11 @@ const char *mr_rpc_stream_peer(mr_rpc_stream *s)
 const char *mr_rpc_stream_host(const mr_rpc_stream *s)
 {
     return s->share->host;
+}
+
+const struct mr_rpc_who *mr_rpc_stream_who(const mr_rpc_stream *s)
+{
+    return &s->who;
 }
 
 /* ---- batches ---- */
@@ -513,8 +519,24 @@ static void cut(struct mr_rpc_first *f, const char *why)
     }
 }
 
-void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
-                          const struct mr_rpc_method *method, const char *path)
+/* Ask the guard who calls. */
+static int ask(struct mr_rpc_stream *s, const struct mr_rpc_door *door, const char *token,
+               mr_error *err)
+{
+    char spiffe[MR_GRPC_SPIFFE_SIZE];
+
+    if (door->guard == NULL) {
+        return MR_OK;
+    }
+    mr_grpc_spiffe_of(s->call, spiffe);
+    const struct mr_rpc_caller caller = {
+        .token = token, .spiffe = spiffe[0] != '\0' ? spiffe : NULL, .host = s->share->host};
+    return door->guard(door->ctx, s->method->path, &caller, &s->who, err);
+}
+
+void mr_grpc_stream_serve(struct mr_grpc_calls *calls, const struct mr_rpc_door *door,
+                          grpc_call *call, struct mr_share *share,
+                          const struct mr_rpc_method *method, const char *path, const char *token)
 {
     struct mr_rpc_stream *s = stream_new(calls->rt);
     mr_error err;
@@ -531,11 +553,12 @@ void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct m
     const grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
                         .data.recv_close_on_server.cancelled = &s->close_cancelled};
 
+    int rc = method != NULL ? ask(s, door, token, &err) : mr_rpc_no_method(path, &err);
     mr_mutex_lock(&s->lock);
     start_locked(s, &op, 1, &s->status_tag);
     mr_mutex_unlock(&s->lock);
-    if (method == NULL) {
-        mr_rpc_stream_finish(s, mr_rpc_no_method(path, &err), err.message);
+    if (rc < 0) {
+        mr_rpc_stream_finish(s, rc, err.message);
         mr_rpc_stream_unref(s);
         return;
     }

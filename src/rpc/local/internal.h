@@ -49,6 +49,8 @@ struct mr_rpc_runtime {
 
 struct mr_rpc_channel {
     struct mr_rpc_runtime *rt;
+    mr_rpc_credentials *credentials; /* lent */
+    struct mr_rpc_token *token;      /* that calls show; NULL: none */
     char host[MR_ADDRESS_BYTES_MAX + 1];
     int port;
     unsigned number;
@@ -61,6 +63,7 @@ struct mr_rpc_server {
     LIST_ENTRY(mr_rpc_server) link;
     struct mr_rpc_limits limits;
     struct mr_rpc_methods methods;
+    struct mr_rpc_door door;
     struct mr_rpc_firsts firsts;
     struct mr_shares calls;
     struct mr_local_streams streams; /* the server's ends that have not ended */
@@ -74,6 +77,10 @@ struct mr_rpc_message {
     TAILQ_ENTRY(mr_rpc_message) link;
     size_t size;
     unsigned char bytes[];
+};
+
+struct mr_rpc_credentials {
+    struct mr_rpc_token token;
 };
 
 /* A message that has not left its sender. */
@@ -123,6 +130,7 @@ struct mr_rpc_stream {
     TAILQ_ENTRY(mr_rpc_stream) served;
     struct mr_rpc_server *server; /* until it has ended */
     const struct mr_rpc_method *method;
+    struct mr_rpc_who who;
     struct mr_share *share;
     struct mr_rpc_first first;
     bool accept_due;

@@ -156,19 +156,48 @@ bool mr_rpc_local_kill(const char *address)
 
 /* ---- channels ---- */
 
-int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls,
+int mr_rpc_credentials_new(mr_rpc_runtime *rt, const struct mr_rpc_files *files,
+                           mr_rpc_credentials **ret, mr_error *err)
+{
+    if (files->tls) {
+        return mr_error_set(err, MR_EUNIMPL, "there is no TLS within a process");
+    }
+    struct mr_rpc_credentials *c = mr_calloc(1, sizeof *c);
+    MR_CHECK_ALLOC(c, err);
+    int rc = mr_rpc_token_init(&c->token, files->token, err);
+    if (rc < 0) {
+        mr_rpc_credentials_free(c);
+        return rc;
+    }
+    *ret = c;
+    return MR_OK;
+}
+
+void mr_rpc_credentials_free(mr_rpc_credentials *c)
+{
+    if (c != NULL) {
+        mr_rpc_token_free(&c->token);
+        mr_free(c);
+    }
+}
+
+void mr_rpc_channel_show_token(mr_rpc_channel *ch)
+{
+    ch->token = ch->credentials != NULL && ch->credentials->token.path != NULL
+                    ? &ch->credentials->token
+                    : NULL;
+}
+
+int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, mr_rpc_credentials *c,
                        mr_rpc_channel **ret, mr_error *err)
 {
     struct mr_address parsed;
 
     MR_TRY(mr_rpc_parse_address(address, &parsed, err));
-    if (tls != NULL) {
-        return mr_error_set(err, MR_EUNIMPL, "connecting to '%s': there is no TLS within a process",
-                            MR_SHOWN(address));
-    }
     struct mr_rpc_channel *ch = mr_calloc(1, sizeof *ch);
     MR_CHECK_ALLOC(ch, err);
     ch->rt = rt;
+    ch->credentials = c;
     memcpy(ch->host, parsed.host, sizeof ch->host);
     ch->port = (int)strtol(parsed.port, NULL, 10);
     *ret = ch;

@@ -175,12 +175,18 @@ struct mr_rpc_methods *mr_rpc_server_methods(mr_rpc_server *srv)
     return &srv->methods;
 }
 
-int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls,
-                         int *port, mr_error *err)
+void mr_rpc_server_guard(mr_rpc_server *srv, mr_rpc_guard *guard, void *ctx)
+{
+    MR_ASSERT(!srv->started);
+    srv->door = (struct mr_rpc_door){.guard = guard, .ctx = ctx};
+}
+
+int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, mr_rpc_credentials *c, int *port,
+                         mr_error *err)
 {
     struct mr_address parsed;
 
-    MR_TRY(mr_rpc_parse_listen(address, tls, &parsed, err));
+    MR_TRY(mr_rpc_parse_listen(address, &parsed, err));
     MR_LOCK(&mr_local.lock);
     MR_ASSERT(srv->port == 0);
     int wanted = (int)strtol(parsed.port, NULL, 10);

@@ -328,15 +328,48 @@ static void end_locked(struct mr_rpc_stream *s)
     unref_locked(s);
 }
 
+/* The token that the client's end shows; false: none. */
+static bool find_token_locked(const struct mr_rpc_stream *s, char out[MR_RPC_TOKEN_SIZE])
+{
+    struct mr_rpc_token *t = s->peer != NULL ? s->peer->channel->token : NULL;
+    char bearer[sizeof MR_RPC_BEARER - 1 + MR_RPC_TOKEN_SIZE];
+
+    if (t == NULL) {
+        return false;
+    }
+    mr_rpc_token_bearer(t, bearer);
+    return mr_rpc_token_parse(bearer, strlen(bearer), out);
+}
+
+/* Ask the guard, if there is one, then hand it over. */
+static void accept_locked(struct mr_rpc_stream *s)
+{
+    const struct mr_rpc_door door =
+        s->server != NULL ? s->server->door : (struct mr_rpc_door){.guard = NULL};
+    char token[MR_RPC_TOKEN_SIZE];
+    bool has_token = find_token_locked(s, token);
+    const struct mr_rpc_caller caller = {.token = has_token ? token : NULL, .host = MR_LOCAL_HOST};
+    mr_error err;
+
+    s->accept_due = false;
+    mr_mutex_unlock(&mr_local.lock);
+    int rc =
+        door.guard != NULL ? door.guard(door.ctx, s->method->path, &caller, &s->who, &err) : MR_OK;
+    if (rc == MR_OK) {
+        mr_rpc_method_accept(s->method, s);
+    } else {
+        mr_rpc_stream_finish(s, rc, err.message);
+        mr_rpc_stream_unref(s);
+    }
+    mr_mutex_lock(&mr_local.lock);
+}
+
 void mr_local_stream_run_locked(struct mr_rpc_stream *s)
 {
     s->queued = false;
     TAILQ_REMOVE(&mr_local.work, s, work);
     if (s->accept_due) {
-        s->accept_due = false;
-        mr_mutex_unlock(&mr_local.lock);
-        mr_rpc_method_accept(s->method, s);
-        mr_mutex_lock(&mr_local.lock);
+        accept_locked(s);
     }
     if (s->state == MR_LOCAL_OPEN && s->parcel != NULL) {
         move_parcel_locked(s);
@@ -462,6 +495,11 @@ const char *mr_rpc_stream_peer(mr_rpc_stream *s)
 const char *mr_rpc_stream_host(const mr_rpc_stream *s)
 {
     return MR_LOCAL_HOST;
+}
+
+const struct mr_rpc_who *mr_rpc_stream_who(const mr_rpc_stream *s)
+{
+    return &s->who;
 }
 
 void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops, void *ctx)
