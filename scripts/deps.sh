@@ -7,9 +7,9 @@
 set -eu
 
 build="build-essential cmake ninja-build pkg-config"
-libraries="libgrpc-dev libssl-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev zlib1g-dev libzstd-dev libxxhash-dev libre2-dev
+libraries="libgrpc-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev zlib1g-dev libzstd-dev libxxhash-dev libre2-dev
     libicu-dev libjpeg62-turbo-dev libspng-dev libwebp-dev libgif-dev libsnappy-dev liblz4-dev libisal-dev
-    librocksdb-dev librandom123-dev libmicrohttpd-dev libcmocka-dev"
+    librocksdb-dev librandom123-dev libmicrohttpd-dev libssl-dev libcmocka-dev"
 services="etcd-server etcd-client openssl"
 python="python3-numpy python3-pytest"
 lint="black clang-format clang-tidy mypy python3-numpy"

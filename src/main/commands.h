@@ -11,3 +11,5 @@ int command_status(void *values, mr_error *err);
 int command_state(void *values, mr_error *err);
 int command_dataset(void *values, mr_error *err);
 int command_job(void *values, mr_error *err);
+int command_certs(void *values, mr_error *err);
+int command_token(void *values, mr_error *err);

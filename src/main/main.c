@@ -27,6 +27,8 @@ union values {
     struct dataset_values dataset;
     struct job_values job;
     struct state_values state;
+    struct certs_values certs;
+    struct token_values token;
 };
 
 /* Signals that come while the libraries below are set up, which takes longer than anything else in
@@ -72,6 +74,8 @@ static const struct command commands[] = {
     {PROGRAM(dataset)},
     {PROGRAM(job)},
     {PROGRAM(state)},
+    {PROGRAM(certs)},
+    {PROGRAM(token)},
     {SERVER(dispatcher)},
     {SERVER(worker)},
     {.name = "version", .run_words = command_version},

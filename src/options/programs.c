@@ -60,6 +60,18 @@ static const struct opt state_options[] = {
 };
 #undef VALUES
 
+#define VALUES struct certs_values
+static const struct opt certs_options[] = {
+#include "options/certs.def"
+};
+#undef VALUES
+
+#define VALUES struct token_values
+static const struct opt token_options[] = {
+#include "options/token.def"
+};
+#undef VALUES
+
 #define OPTIONS(table) .opts = (table), .n_opts = COUNT(table)
 
 const struct opt_program mr_program_dispatcher = {
@@ -145,9 +157,29 @@ const struct opt_program mr_program_state = {
     .n_args = 2,
 };
 
-const struct opt_program *const mr_programs[] = {
-    &mr_program_dev,   &mr_program_status,     &mr_program_dataset, &mr_program_job,
-    &mr_program_state, &mr_program_dispatcher, &mr_program_worker,  NULL};
+const struct opt_program mr_program_certs = {
+    .name = "certs",
+    .summary = "make a CA, certificates, tokens and an access file, to try TLS out",
+    .examples =
+        "  millrace certs --out certs                            # for servers on this machine\n"
+        "  millrace certs --out certs --hosts d-0,d-1,w-0,10.0.0.7\n"
+        "  millrace certs --out certs --renew                    # new certificates, the same CA\n",
+    OPTIONS(certs_options),
+};
+
+const struct opt_program mr_program_token = {
+    .name = "token",
+    .summary = "make a token, and the line of the access file for it",
+    .examples = "  millrace token --out team-b.token --name team-b     # may read and write\n"
+                "  millrace token --out ci.token --name ci --roles read\n",
+    OPTIONS(token_options),
+};
+
+const struct opt_program *const mr_programs[] = {&mr_program_dev,     &mr_program_status,
+                                                 &mr_program_dataset, &mr_program_job,
+                                                 &mr_program_state,   &mr_program_certs,
+                                                 &mr_program_token,   &mr_program_dispatcher,
+                                                 &mr_program_worker,  NULL};
 
 const char mr_exit_statuses[] =
     "0 ok, 1 failed, 2 usage, 3 not found, 4 unreachable or no leader, 5 refused, 6 precondition, "

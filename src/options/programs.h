@@ -106,6 +106,14 @@ struct state_values {
 #include "options/state.def"
 };
 
+struct certs_values {
+#include "options/certs.def"
+};
+
+struct token_values {
+#include "options/token.def"
+};
+
 #undef OPTION
 #undef ETCD
 #undef ACCESS
@@ -114,7 +122,8 @@ struct state_values {
 #undef NOTHING
 
 extern const struct opt_program mr_program_dispatcher, mr_program_worker, mr_program_dev,
-    mr_program_status, mr_program_dataset, mr_program_job, mr_program_state;
+    mr_program_status, mr_program_dataset, mr_program_job, mr_program_state, mr_program_certs,
+    mr_program_token;
 
 /* All of them, in the order of `millrace help`; NULL ends them. */
 extern const struct opt_program *const mr_programs[];

@@ -34,7 +34,8 @@ def test_bare_call_is_short_help_and_usage():
 
 
 @pytest.mark.parametrize(
-    "command", ["dispatcher", "worker", "dev", "status", "state", "dataset", "job"]
+    "command",
+    ["dispatcher", "worker", "dev", "status", "state", "dataset", "job", "certs", "token"],
 )
 def test_help_has_examples_first(command):
     for args in ([command, "--help"], ["help", command]):
