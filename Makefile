@@ -12,7 +12,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check check-frameworks check-tf demo demo-sharing demo-rounds install asan tsan sim mutants torture soak lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
+.PHONY: help deps build abi-check check check-frameworks check-tf demo demo-sharing demo-rounds install asan tsan sim mutants torture soak lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -84,6 +84,10 @@ lint: ## clang-format, clang-tidy, black, types of Python (minutes); C that has 
 	cmake --build --preset dev --target mr_generated -j $(JOBS)
 	@scripts/types.sh
 	@scripts/lint.sh $(DEV) $(SINCE)
+
+abi-check: build ## what programs rely on in the shared library is as in tests/abi (some seconds)
+	@ABI=1 scripts/deps.sh
+	@scripts/abi.sh check $(RELEASE)
 
 models: ## spin over docs/models: what is right, and mistakes that it must find (a minute)
 	@MODELS=1 scripts/deps.sh

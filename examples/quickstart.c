@@ -1,7 +1,7 @@
 /*
  * A dataset through the C API: the squares of 0..999, summed; here, or by the workers of a service.
  *
- *     cc quickstart.c -o quickstart $(pkg-config --cflags --libs millrace)
+ *     cc quickstart.c -o quickstart $(pkg-config --cflags --libs millrace)    # with CMake: CMakeLists.txt
  *     ./quickstart [grpc://host:port,...]
  */
 #include <millrace/dataset.h>

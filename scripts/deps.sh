@@ -2,8 +2,8 @@
 # Installs the Debian packages that are missing, as root; says the command otherwise. Quick when nothing is missing.
 #
 # BUILD=only is for who builds and installs nothing (pip): what the library and the program are built from, and only the
-# command is said, to root too. LINT=1 adds what `make lint` needs, MODELS=1 what `make models` does, PLOT=1 what draws plots, PEERS=1 what makes the
-# virtual environment of `make bench-peers`.
+# command is said, to root too. LINT=1 adds what `make lint` needs, ABI=1 what `make abi-check` does, MODELS=1 what `make models`
+# does, PLOT=1 what draws plots, PEERS=1 what makes the virtual environment of `make bench-peers`.
 set -eu
 
 build="build-essential cmake ninja-build pkg-config"
@@ -13,6 +13,7 @@ libraries="libgrpc-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler l
 services="etcd-server etcd-client openssl"
 python="python3-numpy python3-pytest"
 lint="black clang-format clang-tidy mypy python3-numpy"
+abi="abigail-tools"
 models="spin"
 plot="python3-matplotlib"
 peers="python3-venv"
@@ -27,6 +28,9 @@ if [ "${BUILD:-}" != only ]; then
 fi
 if [ -n "${LINT:-}" ]; then
     wanted="$wanted $lint"
+fi
+if [ -n "${ABI:-}" ]; then
+    wanted="$wanted $abi"
 fi
 if [ -n "${MODELS:-}" ]; then
     wanted="$wanted $models"

@@ -1,6 +1,6 @@
 """
-What `make install` gives: a program against it is compiled with pkg-config and runs, and so does
-the installed one.
+What `make install` gives: a program against it is compiled with pkg-config or with CMake and runs,
+and so does the installed one, wherever the prefix was moved to.
 """
 
 import os
@@ -25,9 +25,12 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
-    path = tmp_path_factory.mktemp("install")
-    subprocess.run(["cmake", "--install", BUILD, "--prefix", path], check=True, capture_output=True)
-    return path
+    """An installation that was moved after it was made: nothing in it may name its first place."""
+    installed = tmp_path_factory.mktemp("install") / "first"
+    subprocess.run(
+        ["cmake", "--install", BUILD, "--prefix", installed], check=True, capture_output=True
+    )
+    return installed.rename(installed.with_name("moved"))
 
 
 def run(*argv, **environment):
@@ -65,6 +68,29 @@ def test_the_example_in_c_reads_here_and_from_a_service(prefix, tmp_path, cluste
         assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
     done = run(str(tmp_path / "quickstart"), "nonsense", **where)
     assert done.returncode == 1 and "host:port is wanted" in done.stderr
+
+
+def configure(source, build, prefix):
+    return run("cmake", "-S", str(source), "-B", str(build), f"-DCMAKE_PREFIX_PATH={prefix}")
+
+
+def test_the_example_in_c_is_built_with_cmake(prefix, tmp_path):
+    configured = configure(EXAMPLE.parent, tmp_path, prefix)
+    assert configured.returncode == 0, configured.stderr
+    built = run("cmake", "--build", str(tmp_path))
+    assert built.returncode == 0, built.stdout
+    done = run(str(tmp_path / "quickstart"))
+    assert (done.returncode, done.stdout) == (0, f"{sum(x * x for x in range(1000))}\n")
+
+
+def test_cmake_refuses_another_major_version(prefix, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(later LANGUAGES C)\n"
+        "find_package(Millrace 99 REQUIRED)\n"
+    )
+    configured = configure(tmp_path, tmp_path / "build", prefix)
+    assert configured.returncode != 0
+    assert f"MillraceConfig.cmake, version: {mr.__version__}" in configured.stderr
 
 
 def test_what_is_installed(prefix):
