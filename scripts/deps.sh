@@ -3,7 +3,7 @@
 #
 # BUILD=only is for who builds and installs nothing (pip): what the library and the program are built from, and only the
 # command is said, to root too. LINT=1 adds what `make lint` needs, ABI=1 what `make abi-check` does, MODELS=1 what `make models`
-# does, PLOT=1 what draws plots, PEERS=1 what makes the virtual environment of `make bench-peers`.
+# does, PLOT=1 what draws plots, PEERS=1 what makes virtual environments, BARE=1 what makes bare Debian roots.
 set -eu
 
 build="build-essential cmake ninja-build pkg-config"
@@ -17,6 +17,7 @@ abi="abigail-tools"
 models="spin"
 plot="python3-matplotlib"
 peers="python3-venv"
+bare="debootstrap"
 
 wanted="$build $libraries"
 if [ "${BUILD:-}" != only ]; then
@@ -40,6 +41,9 @@ if [ -n "${PLOT:-}" ]; then
 fi
 if [ -n "${PEERS:-}" ]; then
     wanted="$wanted $peers"
+fi
+if [ -n "${BARE:-}" ]; then
+    wanted="$wanted $bare"
 fi
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -4,7 +4,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).parents[2]
-GENERATED = {"build", ".git", ".pytest_cache", "__pycache__"}
+GENERATED = {"build", "dist", ".git", ".pytest_cache", "__pycache__"}
 SAMPLES = {"tests/fuzz/corpus"}  # every file there is an input; the README is one directory above
 
 
