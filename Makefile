@@ -12,7 +12,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build abi-check check check-frameworks check-tf check-wheel demo demo-sharing demo-rounds install wheel asan tsan sim mutants torture soak lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
+.PHONY: abi-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-frameworks check-tf check-wheel clean demo demo-rounds demo-sharing deps help install lint models mutants sim soak torture tsan wheel
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -87,6 +87,9 @@ torture: build ## a cluster under faults, every element counted, MINUTES=2
 
 soak: build ## a cluster in ordinary use, MINUTES=60: nothing may grow, no element may be missing
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) tests/fault/soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+chart-check: deps ## the Helm chart: lint, golden files (WRITE=1 writes them), installed and upgraded on an API server; Helm and that server are built once (needs Go, half an hour)
+	@$(PYTHON) charts/check/check.py --tools build/chart-tools $(if $(WRITE),--write --no-server)
 
 lint: ## clang-format, clang-tidy, black, types of Python (minutes); C that has changed since a revision: SINCE=main
 	@LINT=1 scripts/deps.sh

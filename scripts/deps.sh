@@ -11,7 +11,7 @@ libraries="libgrpc-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler l
     libicu-dev libjpeg62-turbo-dev libspng-dev libwebp-dev libgif-dev libsnappy-dev liblz4-dev libisal-dev
     librocksdb-dev librandom123-dev libmicrohttpd-dev libssl-dev libcmocka-dev"
 services="etcd-server etcd-client openssl"
-python="python3-numpy python3-pytest"
+python="python3-numpy python3-pytest python3-yaml python3-jsonschema"
 lint="black clang-format clang-tidy mypy python3-numpy"
 abi="abigail-tools"
 models="spin"

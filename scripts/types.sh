@@ -7,12 +7,12 @@ python=${PYTHON:-/usr/bin/python3}
 status=0
 
 # The examples of one directory at a time: they are programs, several of them called demo.py.
-groups="python/millrace examples examples/common examples/digits examples/rounds examples/sharing"
-path="python:examples/common:examples/digits"
+groups="python/millrace charts/check examples examples/common examples/digits examples/rounds examples/sharing"
+path="python:charts/check:examples/common:examples/digits"
 
 for group in $groups; do
     files=$group
-    case $group in examples*) files=$(ls "$group"/*.py) ;; esac
+    case $group in charts* | examples*) files=$(ls "$group"/*.py) ;; esac
     # shellcheck disable=SC2086 # a list of files
     MYPYPATH=$path "$python" -m mypy --config-file python/pyproject.toml --cache-dir build/mypy $files >build/mypy.log || {
         cat build/mypy.log >&2
