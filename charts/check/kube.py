@@ -44,6 +44,7 @@ class Api:
         self._tls = ssl.create_default_context()
         self._tls.check_hostname = False
         self._tls.verify_mode = ssl.CERT_NONE  # it made its certificate when it started
+        self.warning = ""
         self._resources: dict[tuple[str, str], tuple[str, bool]] = {}
         self.tokens = directory / "tokens.csv"
         self.tokens.write_text(f"{self._token},admin,admin,system:masters\n")
@@ -70,7 +71,7 @@ class Api:
         self.kubeconfig.chmod(0o600)
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """A request, its answer as JSON.
+        """A request, its answer as JSON; `warning` is what the server warned of.
 
         Raises
         ------
@@ -86,8 +87,7 @@ class Api:
         try:
             with urllib.request.urlopen(request, context=self._tls, timeout=60) as answer:
                 text = answer.read()
-                if answer.headers.get("Warning"):
-                    raise ApiError(f"{method} {path}: warning: {answer.headers['Warning']}")
+                self.warning = str(answer.headers.get("Warning") or "")
         except urllib.error.HTTPError as e:
             said = e.read().decode(errors="replace")
             with contextlib.suppress(ValueError, KeyError):
@@ -126,8 +126,18 @@ class Api:
         path, namespaced = self.kinds()[key]
         return path % (f"namespaces/{namespace}/" if namespaced else "")
 
-    def check(self, document: dict[str, Any], namespace: str) -> None:
-        """Have an object judged, fields it does not know or that come twice included, and not kept."""
+    def check(self, document: dict[str, Any], namespace: str, may_warn: str = "") -> None:
+        """Have an object judged, fields it does not know or that come twice included, and not kept.
+
+        Parameters
+        ----------
+        document : dict[str, Any]
+            The object.
+        namespace : str
+            Where it would be.
+        may_warn : str
+            What a warning may say. Any other is a refusal.
+        """
         self.call(
             "POST", self.path(document, namespace) + "?dryRun=All&fieldValidation=Strict", document
         )
@@ -159,7 +169,7 @@ class Api:
         name = document["metadata"]["name"]
         until = time.monotonic() + START_SECONDS
         while True:
-            conditions = self.call("GET", f"{at}/{name}").get("status", {}).get("conditions", [])
+            conditions = self.call("GET", f"{at}/{name}").get("status", {}).get("conditions") or []
             if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
                 return
             if time.monotonic() > until:

@@ -51,7 +51,7 @@ def _go(*args: str, cwd: Path, **env: str) -> str:
     done = subprocess.run(
         ["nice", "go", *args],
         cwd=cwd,
-        env={**os.environ, "GOFLAGS": "-p=2 -trimpath", "CGO_ENABLED": "0", **env},
+        env={**os.environ, "GOFLAGS": "-p=1 -trimpath", "CGO_ENABLED": "0", **env},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -89,7 +89,9 @@ def helm(tools: Path) -> Path:
     module, version = HELM
     if not _stamped(program, version):
         print(f"chart-check: building helm {version} (minutes)", flush=True)
-        _go("install", f"{module}/cmd/helm@{version}", cwd=tools, GOBIN=str(tools))
+        _go(
+            "install", "-ldflags=-s -w", f"{module}/cmd/helm@{version}", cwd=tools, GOBIN=str(tools)
+        )
         _built(program, version)
     return program
 
@@ -119,7 +121,17 @@ def apiserver(tools: Path) -> Path:
     (around / "tools.go").write_text(
         f'//go:build tools\n\npackage tools\n\nimport _ "{module}/cmd/kube-apiserver"\n'
     )
-    _go("build", "-mod=mod", "-o", str(program), f"{module}/cmd/kube-apiserver", cwd=around)
+    at = "k8s.io/component-base/version"
+    major, minor = version[1:].split(".")[:2]
+    says = f"-X {at}.gitVersion={version} -X {at}.gitMajor={major} -X {at}.gitMinor={minor}"
+    _go(
+        "build",
+        "-mod=mod",
+        f"-ldflags=-s -w {says}",
+        f"-o={program}",
+        f"{module}/cmd/kube-apiserver",
+        cwd=around,
+    )
     return _built(program, version)
 
 
