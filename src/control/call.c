@@ -274,7 +274,7 @@ int mr_control_call(mr_control *c, const char *method, ProtobufCMessage *request
         mr_error said = {0};
         enum mr_verdict verdict = try_once_locked(c, &p, path, request, reply_type, reply, &said);
         (void)snprintf(c->trouble, sizeof c->trouble, "%.159s",
-                       verdict == MR_VERDICT_AGAIN ? said.message : "");
+                       verdict == MR_VERDICT_OK ? "" : said.message);
         if (verdict == MR_VERDICT_OK) {
             rc = MR_OK;
             break;

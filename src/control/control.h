@@ -70,7 +70,7 @@ void mr_control_wake(mr_control *c);
 void mr_control_tell(mr_control *c, const char *method, ProtobufCMessage *request,
                      int64_t timeout_ms);
 
-/* What went wrong with the last attempt of a call, in @why; false: it was answered. *@ever: whether
+/* What went wrong with the last attempt of a call, in @why; false: it succeeded. *@ever: whether
  * any call was. */
 bool mr_control_trouble(mr_control *c, char *why, size_t size, bool *ever);
 

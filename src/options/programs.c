@@ -82,7 +82,8 @@ const struct opt_program mr_program_dispatcher = {
         "127.0.0.1:5050\n"
         "  millrace dispatcher --work-dir /var/lib/millrace   # the same, and a restart recovers\n"
         "  millrace dispatcher --listen 0.0.0.0:5050 --advertise-address $(hostname):5050 \\\n"
-        "      --etcd-endpoints etcd-0:2379,etcd-1:2379,etcd-2:2379   # one of several replicas\n"
+        "      --etcd-endpoints etcd-0:2379,etcd-1:2379,etcd-2:2379 --access-file access.json \\\n"
+        "      --tls-ca ca.pem --tls-cert d.pem --tls-key d.key       # one of several replicas\n"
         "  millrace dispatcher --etcd-endpoints https://etcd:2379 --etcd-ca ca.pem --etcd-user "
         "millrace \\\n"
         "      --etcd-password-file /run/secrets/etcd             # see docs/run/etcd.md\n",
@@ -92,9 +93,11 @@ const struct opt_program mr_program_dispatcher = {
 const struct opt_program mr_program_worker = {
     .name = "worker",
     .summary = "executes datasets and serves their elements",
-    .examples = "  millrace worker --dispatcher localhost:5050\n"
-                "  millrace worker --dispatcher a:5050,b:5050,c:5050 --listen 0.0.0.0:0 \\\n"
-                "      --advertise-address $(hostname):%port%        # on a machine of its own\n",
+    .examples =
+        "  millrace worker --dispatcher localhost:5050\n"
+        "  millrace worker --dispatcher a:5050,b:5050,c:5050 --listen 0.0.0.0:0 \\\n"
+        "      --advertise-address $(hostname):%port% \\\n"
+        "      --tls-ca ca.pem --tls-cert w.pem --tls-key w.key   # on a machine of its own\n",
     OPTIONS(worker_options),
 };
 

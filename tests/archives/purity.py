@@ -59,7 +59,7 @@ PURE = {
     "mr_dispatcher_takeover": r"",
     "mr_dispatcher_core": r"mr_dispatcher_options_fill",
     # Election and commits (coord) are pure but for what a member asks of its store.
-    "mr_dispatcher_turn": r"mr_(core|member|metrics|budget|rng|identity|unpack)(_.*)?|mr_log",
+    "mr_dispatcher_turn": r"mr_(core|member|metrics|budget|rng|identity|ticket|unpack)(_.*)?|mr_log",
     # Numbers that a seed decides.
     "mr_client_read": r"mr_rng_next|mr_backoff_ms",
     "mr_worker_session": r"mr_backoff_ms",

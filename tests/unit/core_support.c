@@ -462,7 +462,8 @@ int open_job(struct table *t, struct open_args args)
 {
     Millrace__OpenRequest request = MILLRACE__OPEN_REQUEST__INIT;
     Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_OPEN, .open = &request};
+    struct mr_command command = {
+        .kind = MR_COMMAND_OPEN, .open = &request, .attach_only = args.attach_only};
 
     spec.name = text(args.name);
     spec.target_workers = text(args.target);

@@ -101,6 +101,7 @@ struct open_args {
     const char *trainer;
     int sharing, lag;
     uint32_t consumers;
+    bool attach_only;
 };
 int open_job(struct table *t, struct open_args args);
 const Millrace__OpenReply *opened(const struct table *t);

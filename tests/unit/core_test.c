@@ -405,6 +405,28 @@ static void status_shows_what_there_is_and_no_capability(void **state)
     assert_true(the_reply(t)->from_memory);
 }
 
+/* A job is for who may write; its repetitions are for who reads, too. */
+static void who_may_only_attach_starts_no_job(void **state)
+{
+    struct table *t = *state;
+    struct open_args reader = {
+        .client = "c1", .dataset = "numbers", .name = "train", .attach_only = true};
+    struct open_args writer = {.client = "c2", .dataset = "numbers", .name = "train"};
+    struct open_args nameless = {.client = "c3", .dataset = "numbers", .attach_only = true};
+
+    assert_int_equal(open_job(t, reader), MR_EPERM);
+    assert_string_equal(the_reply(t)->error.message,
+                        "there is no job 'train', and starting one takes the role write");
+    assert_int_equal(t->out.nchanges, 0);
+    assert_int_equal(open_job(t, nameless), MR_EPERM);
+    assert_string_equal(the_reply(t)->error.message, "starting a job takes the role write");
+    assert_int_equal(open_job(t, writer), MR_OK);
+    assert_int_equal(open_job(t, reader), MR_OK);
+    reader.client = "c4";
+    reader.repetition = 1;
+    assert_int_equal(open_job(t, reader), MR_OK);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, core_setup, core_teardown)
@@ -415,6 +437,7 @@ int main(void)
         T(a_named_dataset_shares_the_parts_of_its_content),
         T(unused_content_is_forgotten_and_names_are_not),
         T(readers_of_one_name_share_an_iteration),
+        T(who_may_only_attach_starts_no_job),
         T(who_joins_must_mean_the_same_job),
         T(a_wrong_wish_changes_nothing),
         T(an_ended_repetition_is_never_run_again),

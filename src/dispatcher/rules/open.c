@@ -343,9 +343,11 @@ static int judge_open(const mr_core *core, const struct mr_command *command, str
     MR_TRY(read_wish(in, wish, err));
     MR_TRY(find_job(core, in, wish, job, err));
     if (*job == NULL && command->attach_only) {
-        return mr_error_set(err, MR_EPERM,
-                            "there is no job '%.80s', and starting one takes the role write",
-                            wish->name);
+        return wish->name[0] != '\0'
+                   ? mr_error_set(err, MR_EPERM,
+                                  "there is no job '%.80s', and starting one takes the role write",
+                                  wish->name)
+                   : mr_error_set(err, MR_EPERM, "starting a job takes the role write");
     }
     if (*job == NULL) {
         MR_TRY(check_creation(core, wish, err));

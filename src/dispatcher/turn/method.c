@@ -32,8 +32,8 @@ const struct mr_method mr_methods[] = {
     METHOD(DELETE_JOB, DELETE_JOB, MR_ROLE_ADMIN),
     METHOD(STATUS, STATUS, MR_ROLE_READ, .contact = true),
     /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with
-     * a header will do. */
-    METHOD(FOLLOW, STATUS, MR_ROLES_ALL, .follow = true),
+     * a header will do. It tells whether this process lives, as a connection does: it is anybody's. */
+    METHOD(FOLLOW, STATUS, MR_ROLES_NONE, .follow = true),
 };
 
 _Static_assert(sizeof mr_methods / sizeof mr_methods[0] == MR_METHODS_DISPATCHER,

@@ -17,7 +17,8 @@ struct mr_dstream;
 struct mr_method {
     const char *path;
     enum mr_command_kind command;
-    unsigned roles; /* enum mr_role: who has one of these may call it */
+    /* enum mr_role: who has one of these may call it; MR_ROLES_NONE: anybody */
+    unsigned roles;
     const ProtobufCMessageDescriptor *request;
     const ProtobufCMessageDescriptor *reply; /* of a stream: its messages */
     bool stream;
