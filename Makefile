@@ -12,7 +12,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: abi-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-frameworks check-tf check-wheel clean demo demo-rounds demo-sharing deps help install lint models mutants sim soak torture tsan wheel
+.PHONY: abi-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-frameworks check-tf check-wheel clean demo demo-rounds demo-sharing deps help install lint models mutants sim soak torture tsan units-check wheel
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -90,6 +90,9 @@ soak: build ## a cluster in ordinary use, MINUTES=60: nothing may grow, no eleme
 
 chart-check: deps ## the Helm chart: lint, golden files (WRITE=1 writes them), installed and upgraded on an API server; Helm and that server are built once (needs Go, half an hour)
 	@$(PYTHON) charts/check/check.py --tools build/chart-tools $(if $(WRITE),--write --no-server)
+
+units-check: build ## the units of systemd, as systemd-analyze judges them (needs systemd)
+	@scripts/units_check.sh $(RELEASE)
 
 lint: ## clang-format, clang-tidy, black, types of Python (minutes); C that has changed since a revision: SINCE=main
 	@LINT=1 scripts/deps.sh

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "main/commands.h"
+#include "main/notify.h"
 #include "main/private_etcd.h"
 #include "main/run.h"
 #include "metrics/http.h"
@@ -21,6 +22,10 @@ static int serve(struct run *run, mr_dispatcher *d, struct private_etcd *etcd, m
             serves = true;
             mr_log(MR_LOG_INFO, "serving: etcd answers", "address", "%s", mr_dispatcher_address(d),
                    NULL);
+            notify_manager("STATUS=serving at %s", mr_dispatcher_address(d));
+        }
+        if (mr_dispatcher_alive(d, NULL) == MR_OK) {
+            notify_manager("WATCHDOG=1"); /* what /healthz says */
         }
         if (run_wait(run, HEALTH_MS) == RUN_STOP) {
             return MR_OK;
@@ -74,6 +79,8 @@ int command_dispatcher(void *values, mr_error *err)
     mr_log(MR_LOG_INFO, "listening; serves once etcd answers", "address", "%s",
            mr_dispatcher_address(d), "cluster", "%s", v->lib.cluster, "etcd", "%s",
            v->lib.etcd_endpoints, NULL);
+    notify_manager("READY=1\nSTATUS=listening at %s; serves once etcd answers",
+                   mr_dispatcher_address(d));
     int rc = run_ready(&v->run, mr_dispatcher_address(d), etcd != NULL ? etcd->endpoint : NULL,
                        mr_http_address(http), err);
 

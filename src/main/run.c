@@ -5,6 +5,7 @@
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/sync.h"
+#include "main/notify.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #define STOP_SECONDS_MAX 60
+#define STOP_SECONDS_MORE 10 /* until a service manager loses its patience */
 #define TRIM_MS 10000
 
 static int start_log(const struct run_options *opts, const char *component, mr_error *err)
@@ -223,6 +225,8 @@ void run_stopping(struct run *run)
         (void)read_signals(
             run); /* Of a start that was broken off: it only looked whether one had come. */
     }
+    notify_manager("STOPPING=1\nEXTEND_TIMEOUT_USEC=%lld",
+                   (STOP_SECONDS_MAX + STOP_SECONDS_MORE) * 1000000LL);
     if (mr_thread_start(&thread, "stop-watch", end_at_once, NULL, &err) == MR_OK) {
         (void)pthread_detach(thread);
     } else {

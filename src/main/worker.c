@@ -5,12 +5,14 @@
 #include "base/log.h"
 #include "coord/record.h"
 #include "main/commands.h"
+#include "main/notify.h"
 #include "main/run.h"
 #include "metrics/http.h"
 #include "options/programs.h"
 
 #define STOP_GRACE_MS 2000
-#define SLICE_MS 100 /* between looks at the signals */
+#define MANAGER_MORE_MS 10000 /* until a service manager loses its patience */
+#define SLICE_MS 100          /* between looks at the signals */
 #define TEND_MS 5000
 /* for the dispatcher to take back what was not opened, without time for more */
 #define GIVE_BACK_MS 2000
@@ -40,6 +42,7 @@ static int serve(struct worker_values *v, struct run *run, mr_worker *w, const m
     if (rc == MR_OK) {
         rc = run_ready(&v->run, mr_worker_address(w), NULL, mr_http_address(http), err);
         mr_log(MR_LOG_INFO, "serving: a dispatcher has taken this worker on", NULL);
+        notify_manager("STATUS=serving at %s", mr_worker_address(w));
     }
     while (rc == MR_OK && run_wait(run, TEND_MS) != RUN_STOP) {
     }
@@ -53,6 +56,9 @@ static void drain(struct run *run, mr_worker *w, int64_t timeout_ms)
     int64_t until = mr_now_ms() + (timeout_ms > 0 ? timeout_ms : GIVE_BACK_MS);
     bool through = false, again = false;
 
+    notify_manager("STOPPING=1\nEXTEND_TIMEOUT_USEC=%lld\nSTATUS=draining for at most %lld s",
+                   (long long)(until - mr_now_ms() + MANAGER_MORE_MS) * 1000,
+                   (long long)timeout_ms / 1000);
     mr_worker_drain(w);
     while (!through && !again && mr_now_ms() < until) {
         through = mr_worker_wait_drained(w, stage, SLICE_MS);
@@ -102,6 +108,8 @@ int command_worker(void *values, mr_error *err)
     MR_TRY(mr_http_start(http, &opts, err));
     mr_log(MR_LOG_INFO, "listening; serves once a dispatcher has taken this worker on", "address",
            "%s", mr_worker_address(w), "dispatchers", "%s", v->lib.dispatchers, NULL);
+    notify_manager("READY=1\nSTATUS=listening at %s; serves once a dispatcher has taken it on",
+                   mr_worker_address(w));
     int rc = serve(v, &run, w, http, err);
 
     if (rc == MR_OK) {
