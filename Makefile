@@ -12,7 +12,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: abi-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-frameworks check-tf check-wheel clean demo demo-rounds demo-sharing deps help install lint models mutants sim soak torture tsan units-check wheel
+.PHONY: abi-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-deb check-frameworks check-tf check-wheel clean deb demo demo-rounds demo-sharing deps help install lint models mutants sim soak torture tsan units-check wheel
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,14 @@ wheel: build ## dist/millrace-*.whl: the Python package with library, program an
 check-wheel: wheel ## the wheel on a bare Debian: README.md's example, a service (as root; downloads a base system; a minute)
 	@BARE=1 scripts/deps.sh
 	@tests/packages/bare.sh tests/packages/wheel.sh dist/millrace-*.whl README.md examples/quickstart.py
+
+deb: deps ## build/deb/*.deb: libmillrace0, libmillrace-dev, millrace, python3-millrace (minutes)
+	@DEB=1 scripts/deps.sh
+	@DEB_BUILD_OPTIONS="parallel=$(JOBS) $(DEB_BUILD_OPTIONS)" scripts/deb.sh build/deb
+
+check-deb: deb ## the Debian packages on a bare Debian: a client in C, a service (as root; downloads a base system; a minute)
+	@BARE=1 scripts/deps.sh
+	@tests/packages/bare.sh tests/packages/deb.sh build/deb/*.deb debian/tests/client debian/tests/service
 
 check-frameworks: build ## what PyTorch and JAX do with the arrays of a pipeline, in a virtual environment (downloads both; minutes)
 	@PEERS=1 scripts/deps.sh

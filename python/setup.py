@@ -87,11 +87,7 @@ class build_with_library(build_py):
 
 
 class platform_wheel(bdist_wheel):
-    """Pure Python with a shared library beside it: any Python 3, this platform."""
-
-    def finalize_options(self):
-        super().finalize_options()
-        self.root_is_pure = False
+    """Pure Python with a shared library beside it: any Python 3, this platform. Without: any."""
 
     def get_tag(self):
         return "py3", "none", super().get_tag()[2]
@@ -99,7 +95,7 @@ class platform_wheel(bdist_wheel):
 
 class WithLibrary(Distribution):
     def has_ext_modules(self):
-        return True
+        return os.environ.get("MILLRACE_PREBUILT") != "none"
 
 
 setup(

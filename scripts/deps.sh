@@ -3,7 +3,8 @@
 #
 # BUILD=only is for who builds and installs nothing (pip): what the library and the program are built from, and only the
 # command is said, to root too. LINT=1 adds what `make lint` needs, ABI=1 what `make abi-check` does, MODELS=1 what `make models`
-# does, PLOT=1 what draws plots, PEERS=1 what makes virtual environments, BARE=1 what makes bare Debian roots.
+# does, PLOT=1 what draws plots, PEERS=1 what makes virtual environments, DEB=1 what makes Debian packages, BARE=1 bare
+# Debian roots to try them on.
 set -eu
 
 build="build-essential cmake ninja-build pkg-config"
@@ -17,6 +18,7 @@ abi="abigail-tools"
 models="spin"
 plot="python3-matplotlib"
 peers="python3-venv"
+deb="debhelper dh-python fakeroot lintian python3-setuptools python3-wheel"
 bare="debootstrap"
 
 wanted="$build $libraries"
@@ -41,6 +43,9 @@ if [ -n "${PLOT:-}" ]; then
 fi
 if [ -n "${PEERS:-}" ]; then
     wanted="$wanted $peers"
+fi
+if [ -n "${DEB:-}" ]; then
+    wanted="$wanted $deb"
 fi
 if [ -n "${BARE:-}" ]; then
     wanted="$wanted $bare"

@@ -5,6 +5,7 @@ and so does the installed one, wherever the prefix was moved to.
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from millrace._capi import ffi as _ffi
 
 BUILD = pathlib.Path(_ffi.library_path).resolve().parents[1]
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "quickstart.c"
+SCRIPTS = EXAMPLE.parents[1] / "scripts"
 
 pytestmark = pytest.mark.skipif(
     not (BUILD / "cmake_install.cmake").exists(),
@@ -106,6 +108,19 @@ def test_what_is_installed(prefix):
     )
 
 
+def test_the_debian_packages_have_the_version():
+    changelog = (EXAMPLE.parents[1] / "debian" / "changelog").read_text()
+    assert changelog.startswith(f"millrace ({mr.__version__}) ")
+
+
+def test_the_debian_packages_are_built_from_what_deps_installs():
+    """Of deps.sh `libraries`, but for what only tests need."""
+    wanted = re.search(r'^libraries="(.*?)"', (SCRIPTS / "deps.sh").read_text(), re.M | re.S)
+    control = (SCRIPTS.parent / "debian" / "control").read_text().partition("\n\n")[0]
+    there = set(re.findall(r"^ ([a-z0-9.+-]+)", control, re.M))
+    assert set(wanted.group(1).split()) - {"libcmocka-dev"} - there == set()
+
+
 def test_the_package_brings_the_program_along(tmp_path):
     assert run(sys.executable, "-m", "millrace", "version").stdout == f"millrace {mr.__version__}\n"
     command = tmp_path / "millrace"  # as pip writes it; alone on PATH it must not find itself
@@ -115,9 +130,6 @@ def test_the_package_brings_the_program_along(tmp_path):
     assert (found.returncode, found.stdout) == (0, f"millrace {mr.__version__}\n")
     without = run(str(command), "version", PATH=str(tmp_path), MILLRACE_PROGRAM="")
     assert without.returncode == 1 and "MILLRACE_PROGRAM" in without.stderr
-
-
-SCRIPTS = EXAMPLE.parents[1] / "scripts"
 
 
 @pytest.fixture
