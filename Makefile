@@ -12,7 +12,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: abi-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-deb check-frameworks check-tf check-wheel clean deb demo demo-rounds demo-sharing deps help install lint models mutants sim soak torture tsan units-check wheel
+.PHONY: abi-check alerts-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-deb check-frameworks check-tf check-wheel clean deb demo demo-rounds demo-sharing deps help install lint models mutants sim soak torture tsan units-check wheel
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -112,6 +112,11 @@ lint: ## clang-format, clang-tidy, black, types of Python (minutes); C that has 
 abi-check: build ## what programs rely on in the shared library is as in tests/abi (some seconds)
 	@ABI=1 scripts/deps.sh
 	@scripts/abi.sh check $(RELEASE)
+
+alerts-check: deps ## the alert rules of Prometheus, and series on which they fire, by promtool
+	@ALERTS=1 scripts/deps.sh
+	@promtool check rules charts/millrace/files/alerts.yaml
+	@promtool test rules tests/alerts/alerts.yaml
 
 models: ## spin over docs/models: what is right, and mistakes that it must find (a minute)
 	@MODELS=1 scripts/deps.sh

@@ -4,7 +4,7 @@
 # BUILD=only is for who builds and installs nothing (pip): what the library and the program are built from, and only the
 # command is said, to root too. LINT=1 adds what `make lint` needs, ABI=1 what `make abi-check` does, MODELS=1 what `make models`
 # does, PLOT=1 what draws plots, PEERS=1 what makes virtual environments, DEB=1 what makes Debian packages, BARE=1 bare
-# Debian roots to try them on.
+# Debian roots to try them on, ALERTS=1 Prometheus.
 set -eu
 
 build="build-essential cmake ninja-build pkg-config"
@@ -20,6 +20,7 @@ plot="python3-matplotlib"
 peers="python3-venv"
 deb="debhelper dh-python fakeroot lintian python3-setuptools python3-wheel"
 bare="debootstrap"
+alerts="prometheus"
 
 wanted="$build $libraries"
 if [ "${BUILD:-}" != only ]; then
@@ -49,6 +50,9 @@ if [ -n "${DEB:-}" ]; then
 fi
 if [ -n "${BARE:-}" ]; then
     wanted="$wanted $bare"
+fi
+if [ -n "${ALERTS:-}" ]; then
+    wanted="$wanted $alerts"
 fi
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
