@@ -201,7 +201,7 @@ void mr_ahead_init(struct mr_ahead *a, struct mr_env *env, const mr_dataset *ds,
         mr_trial_resume(&a->trial, outcome);
         atomic_store_explicit(a->outcome, mr_trial_outcome(&a->trial), memory_order_relaxed);
     }
-    mr_driver_init(&a->driver, env, take_work, pull_block, a);
+    mr_driver_init(&a->driver, env, ds, take_work, pull_block, a);
 }
 
 static void pop_locked(struct mr_ahead *a)

@@ -1,8 +1,10 @@
 #include "engine/driver.h"
 
 #include "base/clock.h"
+#include "base/doing.h"
 #include "base/limits.h"
 #include "base/states.h"
+#include "engine/profile.h"
 
 #define FAST_NS (MR_NS_PER_MS / 2)
 #define SLOW_NS (MR_NS_PER_MS * 2)
@@ -40,10 +42,11 @@ static void wake(void *ctx)
     (void)pthread_cond_broadcast(&d->changed);
 }
 
-void mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *),
-                    void (*run)(void *, void *), void *ctx)
+void mr_driver_init(struct mr_driver *d, struct mr_env *env, const mr_dataset *ds,
+                    void *(*take)(void *), void (*run)(void *, void *), void *ctx)
 {
     *d = (struct mr_driver){.magic = MAGIC, .env = env, .take = take, .run = run, .ctx = ctx};
+    d->number = mr_profile_number(env->profile, ds);
     mr_mutex_init(&d->lock);
     mr_cond_init(&d->changed);
     atomic_init(&d->interrupt, false);
@@ -55,7 +58,7 @@ static void *driver_main(void *arg)
 {
     struct mr_driver *d = driver_of(arg);
 
-    (void)mr_env_enter(d->env);
+    struct mr_env_work before = mr_env_enter_stage(d->env, d->number);
     mr_mutex_lock(&d->lock);
     while (d->state != STOPPING) {
         bool working = d->state == RUNNING && !mr_env_cancelled(d->env);
@@ -75,6 +78,7 @@ static void *driver_main(void *arg)
         mr_mutex_lock(&d->lock);
     }
     mr_mutex_unlock(&d->lock);
+    mr_env_leave(before);
     return NULL;
 }
 
@@ -144,7 +148,7 @@ void mr_driver_destroy(struct mr_driver *d)
     (void)pthread_mutex_destroy(&d->lock);
 }
 
-int mr_driver_wait_locked(struct mr_driver *d, const struct mr_pull *pull, mr_error *err)
+static int wait_locked(struct mr_driver *d, const struct mr_pull *pull, mr_error *err)
 {
     if (mr_env_cancelled(d->env)) {
         return mr_env_canceled_error(err);
@@ -162,6 +166,15 @@ int mr_driver_wait_locked(struct mr_driver *d, const struct mr_pull *pull, mr_er
     }
     (void)mr_cond_wait_ms(&d->changed, &d->lock, left);
     return MR_OK;
+}
+
+int mr_driver_wait_locked(struct mr_driver *d, const struct mr_pull *pull, mr_error *err)
+{
+    uint32_t before = mr_doing_begin(mr_doing_word(d->number, MR_DOING_STAGE));
+    int rc = wait_locked(d, pull, err);
+
+    mr_doing_end(before);
+    return rc;
 }
 
 void mr_driver_changed_locked(struct mr_driver *d)

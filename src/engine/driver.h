@@ -17,6 +17,7 @@
 struct mr_driver {
     struct mr_env *env;
     uint32_t magic;
+    uint32_t number;        /* of the stage in the profile */
     pthread_mutex_t lock;   /* guards state, idle, and the queue of the stage */
     pthread_cond_t changed; /* anything under the lock */
     /* Under the lock: something to do, or NULL. Not called while paused or cancelled. */
@@ -33,8 +34,9 @@ struct mr_driver {
     atomic_bool interrupt; /* for the pulls of the threads */
 };
 
-void mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *),
-                    void (*run)(void *, void *), void *ctx);
+/* @ds: of the stage. */
+void mr_driver_init(struct mr_driver *d, struct mr_env *env, const mr_dataset *ds,
+                    void *(*take)(void *), void (*run)(void *, void *), void *ctx);
 /* Does nothing if the threads run already. */
 int mr_driver_start(struct mr_driver *d, uint32_t nthreads, mr_error *err);
 /* No thread is in run() when this returns. MR_ECANCELED: then stop is all that is left. */

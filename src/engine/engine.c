@@ -14,6 +14,7 @@
 #include "base/limits.h"
 #include "engine/env.h"
 #include "engine/op.h"
+#include "engine/profile.h"
 #include "engine/state.h"
 
 #define STATE_MAGIC UINT64_C(0x31544154534552) /* "RESTAT1" */
@@ -109,6 +110,19 @@ uint64_t mr_engine_ignored_errors(const mr_engine_iter *it)
     return atomic_load_explicit(&it->env.ignored_errors, memory_order_relaxed);
 }
 
+bool mr_engine_look(mr_engine_iter *it, uint64_t ns)
+{
+    return it->env.profile != NULL && mr_profile_look(it->env.profile, ns);
+}
+
+void mr_engine_times(const mr_engine_iter *it, struct mr_engine_times *ret)
+{
+    *ret = (struct mr_engine_times){0};
+    if (it->env.profile != NULL) {
+        mr_profile_read(it->env.profile, ret);
+    }
+}
+
 static void adapt_demand(mr_engine_iter *it, uint32_t asked, const mr_block *block, size_t bytes,
                          int64_t ns)
 {
@@ -150,7 +164,7 @@ static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_bloc
 int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret,
                    mr_error *err)
 {
-    struct mr_env_work before = mr_env_enter(&it->env);
+    struct mr_env_work before = mr_env_enter_stage(&it->env, 0);
     mr_error failure;
     int rc = pull(it, want, timeout_ms, ret, &failure);
 

@@ -77,6 +77,7 @@ struct mr_engine_options {
     uint64_t part;
     /* NULL: "distribute" and "from_dataset_id" are MR_EUNIMPL */
     const struct mr_external_opener *external;
+    bool profile; /* mr_engine_look() */
     /* Add to `epoch` how many iterators with this option @ds has had before: a loop over a dataset
      * is a pass each time. */
     bool count_epochs;
@@ -99,6 +100,32 @@ void mr_engine_cancel(mr_engine_iter *it);
 size_t mr_engine_held_bytes(const mr_engine_iter *it);
 /* Any thread: how many errors of elements its ignore_errors have left out. */
 uint64_t mr_engine_ignored_errors(const mr_engine_iter *it);
+
+/* Where the time of its pulls went (engine/profile.h), if it was opened with `profile`. */
+#define MR_ENGINE_TIMES 6
+#define MR_ENGINE_TIMES_NAME 192
+#define MR_ENGINE_TIMES_PATH 200
+
+struct mr_engine_operator_time {
+    char name[MR_ENGINE_TIMES_NAME]; /* "map (step 2, train.py:41)" */
+    uint64_t work_ns;
+    uint64_t storage_ns;
+    char path[MR_ENGINE_TIMES_PATH]; /* of a file that it was seen waiting for; "": none */
+};
+
+struct mr_engine_times {
+    size_t n;
+    struct mr_engine_operator_time operators[MR_ENGINE_TIMES]; /* those that took most */
+    uint64_t others_ns;                                        /* the rest of them together */
+    uint64_t splits_ns; /* waits for the dispatcher to hand out splits */
+    uint64_t pool_ns;   /* ... for threads that do what was handed over */
+    uint64_t memory_ns; /* of all that: while stages kept less ahead for want of memory */
+};
+
+/* @ns went by since the last look. false: nobody pulls. Any thread, one at a time, as for the
+ * numbers. */
+bool mr_engine_look(mr_engine_iter *it, uint64_t ns);
+void mr_engine_times(const mr_engine_iter *it, struct mr_engine_times *ret);
 /* Origins are not part of a state: what a restored iterator had read already descends from
  * nothing. */
 int mr_engine_save(mr_engine_iter *it, void **ret, size_t *size, mr_error *err);

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "dataset/graph.h"
 #include "engine/pool.h"
+#include "engine/profile.h"
 #include "engine/providers.h"
 
 enum entry_kind { ENTRY_PROGRAM, ENTRY_MAP_PLAN, ENTRY_EXPANSION };
@@ -55,6 +56,7 @@ int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engi
     env->threads = opts->threads != 0 ? opts->threads : mr_machine_cores();
 
     MR_TRY(make_memory(env, opts, err));
+    MR_TRY(opts->profile ? mr_profile_new(&env->profile, err) : MR_OK);
     if (opts->external != NULL) {
         env->external = *opts->external;
     }
@@ -93,6 +95,7 @@ void mr_env_destroy(struct mr_env *env)
     if (env->pooled) {
         mr_pool_release();
     }
+    mr_profile_free(env->profile);
     mr_free(env->providers);
     mr_memory_unref(env->memory);
     (void)pthread_mutex_destroy(&env->lock);
@@ -100,13 +103,28 @@ void mr_env_destroy(struct mr_env *env)
 
 struct mr_env_work mr_env_enter(struct mr_env *env)
 {
-    return (struct mr_env_work){mr_memory_enter(env->memory), mr_cancel_enter(&env->cancelled)};
+    return (struct mr_env_work){.memory = mr_memory_enter(env->memory),
+                                .cancelled = mr_cancel_enter(&env->cancelled)};
+}
+
+struct mr_env_work mr_env_enter_stage(struct mr_env *env, uint32_t stage)
+{
+    struct mr_env_work before = mr_env_enter(env);
+
+    before.profile = env->profile;
+    before.seen = mr_profile_take(env->profile, stage);
+    before.doing = before.seen != NULL ? mr_doing_enter(before.seen) : NULL;
+    return before;
 }
 
 void mr_env_leave(struct mr_env_work before)
 {
     (void)mr_memory_enter(before.memory);
     (void)mr_cancel_enter(before.cancelled);
+    if (before.seen != NULL) {
+        (void)mr_doing_enter(before.doing);
+        mr_profile_leave(before.profile, before.seen);
+    }
 }
 
 /* ---- cancel ---- */
@@ -232,7 +250,12 @@ bool mr_env_charge(struct mr_env *env, size_t bytes)
 
 bool mr_env_charge_ahead(struct mr_env *env, size_t bytes)
 {
-    return !mr_memory_is_short(env->memory, MR_MEMORY_AHEAD, 0) && mr_env_charge(env, bytes);
+    bool charged = !mr_memory_is_short(env->memory, MR_MEMORY_AHEAD, 0) && mr_env_charge(env, bytes);
+
+    if (!charged) {
+        mr_profile_gave_way(env->profile);
+    }
+    return charged;
 }
 
 void mr_env_release(struct mr_env *env, size_t bytes)

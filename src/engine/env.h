@@ -48,6 +48,8 @@ struct mr_map_plan {
     uint32_t joined;         /* how many maps */
 };
 
+struct mr_profile;
+
 struct mr_env {
     uint64_t seed;
     uint64_t epoch;
@@ -72,6 +74,7 @@ struct mr_env {
     struct mr_canceller *cancellers;
     struct mr_env_entry *cache;
     bool pooled; /* holds the pool until the end */
+    struct mr_profile *profile; /* NULL: nobody looks. Constant */
 };
 
 int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts,
@@ -83,8 +86,14 @@ void mr_env_destroy(struct mr_env *env); /* a half-made one is fine */
 struct mr_env_work {
     mr_memory *memory;
     const atomic_bool *cancelled;
+    struct mr_profile *profile;
+    struct mr_doing *seen; /* its place in `profile`; NULL: none */
+    struct mr_doing *doing;
 };
 struct mr_env_work mr_env_enter(struct mr_env *env);
+/* ... and is seen by whoever looks (engine/profile.h): for the stage of operator @stage, or for the
+ * consumer (0). */
+struct mr_env_work mr_env_enter_stage(struct mr_env *env, uint32_t stage);
 void mr_env_leave(struct mr_env_work before);
 
 void mr_env_cancel(struct mr_env *env);

@@ -1,11 +1,13 @@
 #include "engine/op.h"
 
 #include "base/clock.h"
+#include "base/doing.h"
 #include "base/limits.h"
 #include "dataset/location.h"
 #include "engine/bound.h"
 #include "engine/env.h"
 #include "engine/gather.h"
+#include "engine/profile.h"
 #include "engine/program.h"
 #include "engine/split.h"
 #include "engine/state.h"
@@ -55,6 +57,7 @@ static int open_as(const struct mr_op_ctx *ctx, const mr_dataset *ds, const stru
     it->ds = ds;
     it->env = ctx->env;
     it->bound = mr_bound_ref(ctx->bound);
+    it->number = mr_profile_number(ctx->env->profile, ds);
     it->path = ctx->path;
     it->epoch = ctx->epoch;
     it->stream = ctx->stream;
@@ -153,8 +156,10 @@ int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret
 {
     MR_CHECK_MAGIC(it, MR_OP_MAGIC);
     MR_ASSERT(pull->rows > 0);
+    uint32_t before = mr_doing_begin(mr_doing_word(it->number, MR_DOING_WORK));
     int rc = pull_any(it, pull, ret, err);
 
+    mr_doing_end(before);
     if (rc == MR_OK) {
         MR_ASSERT(mr_block_rows(*ret) > 0);
         MR_ASSERT(mr_block_rows(*ret) <= pull->rows);

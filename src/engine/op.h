@@ -88,6 +88,7 @@ struct mr_op_iter {
     struct mr_env *env;
     struct mr_op_iter *input; /* by mr_op_open_input(): saved, restored and closed with it */
     struct mr_bound *bound;   /* one reference, or NULL */
+    uint32_t number;          /* in the profile; 0: there is none */
     uint64_t path;
     uint64_t epoch;
     uint64_t stream;

@@ -1,5 +1,7 @@
 #include "engine/record_file.h"
 
+#include "base/doing.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -58,7 +60,9 @@ int mr_record_file_open(const char *path, enum mr_file_compression compression, 
         rc = mr_error_nomem(err);
         goto out;
     }
+    uint32_t before = mr_doing_begin_storage(path);
     f->fd = open(path, O_RDONLY | O_CLOEXEC);
+    mr_doing_end(before);
     if (f->fd < 0) {
         rc = mr_error_file(err, errno, MR_SHOWN_PATH(path));
         goto out;
@@ -102,11 +106,13 @@ uint64_t mr_record_file_position(const struct mr_record_file *f)
 /* More of the file into the buffer, which is empty. MR_END at its end. */
 static int refill(struct mr_record_file *f, mr_error *err)
 {
+    uint32_t before = mr_doing_begin_storage(f->path);
     ssize_t n;
 
     do {
         n = read(f->fd, f->buffer, f->size);
     } while (n < 0 && errno == EINTR);
+    mr_doing_end(before);
     if (n < 0 && errno == EISDIR) {
         return mr_error_file(err, errno, MR_SHOWN_PATH(f->path));
     }

@@ -10,6 +10,7 @@
  */
 #include "engine/split.h"
 
+#include "base/doing.h"
 #include "engine/env.h"
 #include "engine/state.h"
 
@@ -64,8 +65,10 @@ static int next_range(struct split_iter *it, mr_error *err)
     struct mr_env *env = it->head.env;
     struct mr_range range = {0};
     mr_origin *origin = NULL;
+    uint32_t before = mr_doing_begin_wait(MR_DOING_SPLITS);
     int rc = env->splits.next(env->splits.ctx, it->provider, it->repetition, &range, &origin, err);
 
+    mr_doing_end(before);
     if (rc == MR_END) {
         it->ended = true;
         return MR_END;

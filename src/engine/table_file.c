@@ -1,6 +1,7 @@
 #include "engine/table_file.h"
 
 #include "base/buf.h"
+#include "base/doing.h"
 #include "dataset/operator.h"
 #include "tables/sink.h"
 
@@ -19,8 +20,10 @@ static int read_at(void *ctx, uint64_t offset, void *to, size_t n, mr_error *err
     size_t got = 0;
 
     while (got < n) {
+        uint32_t before = mr_doing_begin_storage(f->path);
         ssize_t some = pread(f->fd, (char *)to + got, n - got, (off_t)(offset + got));
 
+        mr_doing_end(before);
         if (some < 0 && errno != EINTR) {
             return mr_error_errno(err, errno, "offset %" PRIu64, offset + got);
         }
@@ -37,7 +40,9 @@ static int open_table(struct mr_table_file *f, const struct mr_table_format *for
 {
     struct stat st;
 
+    uint32_t before = mr_doing_begin_storage(f->path);
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe makes nobody wait */
+    mr_doing_end(before);
     if (f->fd < 0 || fstat(f->fd, &st) != 0) {
         return mr_error_file(err, errno, f->path);
     }

@@ -1,4 +1,5 @@
 /* Files as bytes: the one operator that reads from outside. */
+#include "base/doing.h"
 #include "base/limits.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
@@ -70,12 +71,14 @@ static int fill_read_file(const struct mr_row *row, struct mr_result *out, mr_er
     if (strlen(path) != name->size) {
         return mr_error_set(err, MR_EINVAL, "a file name with a zero byte: '%s'", MR_SHOWN(path));
     }
+    uint32_t before = mr_doing_begin_storage(path);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        return mr_error_file(err, errno, MR_SHOWN(path));
+    int rc = fd < 0 ? mr_error_file(err, errno, MR_SHOWN(path)) : read_open(fd, path, out, err);
+
+    if (fd >= 0) {
+        (void)close(fd);
     }
-    int rc = read_open(fd, path, out, err);
-    (void)close(fd);
+    mr_doing_end(before);
     return rc;
 }
 

@@ -110,7 +110,7 @@ static int open_cycle(struct interleave_iter *it, const struct mr_op_ctx *ctx, u
     MR_CHECK_ALLOC(it->places, err);
     MR_TRY(mr_expander_init(&it->expander, &it->head, ctx, err));
     if (it->threads > 0) {
-        mr_driver_init(&it->driver, it->head.env, take_work, pull_place, it);
+        mr_driver_init(&it->driver, it->head.env, it->head.ds, take_work, pull_place, it);
     }
     return MR_OK;
 }

@@ -15,9 +15,11 @@
  * needed.
  */
 #include "base/clock.h"
+#include "base/doing.h"
 #include "engine/driver.h"
 #include "engine/ops/map.h"
 #include "engine/pool.h"
+#include "engine/profile.h"
 
 struct slot {
     struct mr_pool_task task;
@@ -197,8 +199,10 @@ static void run_task(struct mr_pool_task *task)
     int64_t begin = mr_now_ns();
     uint32_t bad = 0;
     mr_block *out = NULL;
-    struct mr_env_work before = mr_env_enter(m->driver.env);
+    struct mr_env_work before = mr_env_enter_stage(m->driver.env, m->driver.number);
     uint32_t rows = 0;
+
+    (void)mr_doing_begin(mr_doing_word(m->driver.number, MR_DOING_WORK));
     int rc = run_some(s, &rows, &out, &bad);
     mr_env_leave(before);
     int64_t ns = mr_now_ns() - begin;
@@ -215,6 +219,7 @@ static void run_task(struct mr_pool_task *task)
     } else if (rc == MR_EEXHAUSTED) {
         m->at_once = 1;
         m->fits = 0;
+        mr_profile_gave_way(m->driver.env->profile);
         if (!s->alone) {
             not_run(s);
             s->refused = true;
@@ -236,6 +241,9 @@ static void *take_work(void *ctx)
     uint32_t limit =
         m->grows && mr_memory_is_short(m->driver.env->memory, MR_MEMORY_AHEAD, 0) ? 1 : m->limit;
 
+    if (limit < m->limit) {
+        mr_profile_gave_way(m->driver.env->profile);
+    }
     limit = MR_MIN(limit, m->at_once);
     if (m->ended || m->pulling || m->in_flight >= limit) {
         return NULL;
@@ -348,7 +356,7 @@ int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input, uint6
     struct mr_parallel_map *m = mr_calloc(1, sizeof *m);
 
     MR_CHECK_ALLOC(m, err);
-    mr_driver_init(&m->driver, head->env, take_work, pull_block, m);
+    mr_driver_init(&m->driver, head->env, head->ds, take_work, pull_block, m);
     m->magic = MAGIC;
     m->head = head;
     m->apply = apply;
