@@ -12,7 +12,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: abi-check alerts-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-deb check-frameworks check-tf check-wheel clean deb demo demo-rounds demo-sharing deps help install lint models mutants sim soak torture tsan units-check wheel
+.PHONY: abi-check alerts-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-deb check-frameworks check-tf check-wheel clean deb demo demo-rounds demo-sharing deps help install lint models mutants sim soak torture tsan units-check wheel why-check
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -143,6 +143,9 @@ bench-peers: ## shared jobs and coordinated reads on tf.data service, in a virtu
 
 bench-rounds: build ## rounds a second beside uncoordinated reading, a worker killed, writes (minutes)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/rounds.py --build $(RELEASE)
+
+why-check: build ## what bounds a job is named: each bound made on purpose, 20 times (half an hour)
+	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/why.py
 
 clean: ## remove the build trees and the packages
 	rm -rf build dist

@@ -115,6 +115,7 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
     reports_init(&it->reports, ds);
     struct mr_external_opener opener = mr_reader_opener(&it->reports);
     engine.external = &opener; /* copied */
+    engine.log = &it->reports.pulls;
     /* A loop over a dataset is a pass each time: shuffles change their order. */
     engine.count_epochs = true;
     int rc = mr_engine_open(ds, &engine, &it->engine, err);

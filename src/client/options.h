@@ -12,6 +12,7 @@
 
 struct mr_hand_log;
 struct mr_loss_tally;
+struct mr_pull_log;
 struct mr_round_log;
 
 /* What a read does at an end that is not complete. */
@@ -40,6 +41,7 @@ struct mr_read_options {
     struct mr_loss_tally *losses;   /* lent; NULL: nobody asks */
     struct mr_round_log *round_log; /* the same */
     struct mr_hand_log *hand_log;   /* the same */
+    struct mr_pull_log *pull_log;   /* the same */
 };
 
 /* @ordinal: of the read, of its dataset object. MR_EINVAL and MR_EUNIMPL name the attribute. Free

@@ -132,10 +132,12 @@ static int pull_locked(mr_reader *r, uint32_t rows_max, int timeout_ms, mr_block
 
         mr_reader_wake_locked(r);
         r->read.waiting = true;
+        mr_read_starves(&r->read);
         (void)mr_cond_wait_ms(&r->ready, &r->lock,
                               look < INT64_MAX ? MR_MIN(look - r->read.now_ms, INT_MAX) : -1);
         r->read.waiting = false;
         r->read.now_ms = mr_now_ms();
+        mr_read_starves_no_more(&r->read);
     }
 }
 
@@ -332,6 +334,7 @@ static int open_external(void *ctx, const char *op, const struct mr_attr *attrs,
     opts.losses = &reports->losses;
     opts.round_log = &reports->rounds;
     opts.hand_log = &reports->hand;
+    opts.pull_log = &reports->pulls;
     rc = rc == MR_OK ? mr_reader_open(&opts, &r, err) : rc;
     if (rc < 0) {
         mr_read_options_clear(&opts);

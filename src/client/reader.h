@@ -18,6 +18,7 @@ typedef struct mr_reader mr_reader;
 struct mr_read_reports {
     struct mr_loss_tally losses; /* what they ended without */
     struct mr_round_log rounds;  /* of what they gave */
+    struct mr_pull_log pulls;    /* how long the application waits */
     struct mr_hand_log hand;     /* ... and how much of that was used */
 };
 /* How the engine opens "distribute" and "from_dataset_id". What is opened reports to @reports,

@@ -31,7 +31,8 @@ struct mr_engine_iter {
     bool pulled;
     bool passed; /* the last pull ended with the error of an element */
     bool counts_epochs;
-    uint64_t first_epoch; /* of the first iterator that does */
+    struct mr_pull_log *log; /* lent; NULL: nobody asks */
+    uint64_t first_epoch;    /* of the first iterator that does */
 };
 
 static int open_root(struct mr_engine_iter *it, mr_error *err)
@@ -67,6 +68,7 @@ int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engi
     rc = mr_env_init(&it->env, ds, opts, err);
     if (rc == MR_OK) {
         it->counts_epochs = opts->count_epochs;
+        it->log = opts->log;
         it->first_epoch = opts->epoch;
         if (opts->count_epochs) {
             it->env.epoch += atomic_fetch_add(&ds->opened, 1);
@@ -139,6 +141,22 @@ static void adapt_demand(mr_engine_iter *it, uint32_t asked, const mr_block *blo
     }
 }
 
+static void log_begin(struct mr_pull_log *log, int64_t now_ns)
+{
+    if (log != NULL) {
+        atomic_store_explicit(&log->since_ns, now_ns, memory_order_relaxed);
+    }
+}
+
+/* The pull took @ns. */
+static void log_end(struct mr_pull_log *log, int64_t ns)
+{
+    if (log != NULL) {
+        (void)atomic_fetch_add_explicit(&log->waited_ns, (uint64_t)ns, memory_order_relaxed);
+        atomic_store_explicit(&log->since_ns, 0, memory_order_relaxed);
+    }
+}
+
 static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret,
                 mr_error *err)
 {
@@ -156,9 +174,14 @@ static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_bloc
         return mr_env_canceled_error(err);
     }
 
-    MR_TRY(mr_op_pull(it->root, &pull, ret, err));
-    adapt_demand(it, pull.rows, *ret, pull.bytes, mr_now_ns() - begin);
-    return MR_OK;
+    log_begin(it->log, begin);
+    int rc = mr_op_pull(it->root, &pull, ret, err);
+    int64_t ns = mr_now_ns() - begin;
+    log_end(it->log, ns);
+    if (rc == MR_OK) {
+        adapt_demand(it, pull.rows, *ret, pull.bytes, ns);
+    }
+    return rc;
 }
 
 int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret,

@@ -11,6 +11,7 @@
 #include "element/block.h"
 
 #include <millrace/dataset.h>
+#include <stdatomic.h>
 
 typedef struct mr_engine_iter mr_engine_iter;
 
@@ -63,6 +64,12 @@ struct mr_external_opener {
                 mr_error *err);
 };
 
+/* How long its consumer has waited in pulls, for somebody on another thread. */
+struct mr_pull_log {
+    _Atomic uint64_t waited_ns; /* in pulls that have ended */
+    _Atomic int64_t since_ns;   /* mr_now_ns(), when the one that goes on began; 0: none does */
+};
+
 struct mr_engine_options {
     uint64_t seed;  /* for operators without a seed; 0: drawn */
     uint64_t epoch; /* ordinal of the pass (repetition of the job on a worker) */
@@ -77,7 +84,8 @@ struct mr_engine_options {
     uint64_t part;
     /* NULL: "distribute" and "from_dataset_id" are MR_EUNIMPL */
     const struct mr_external_opener *external;
-    bool profile; /* mr_engine_look() */
+    bool profile;            /* mr_engine_look() */
+    struct mr_pull_log *log; /* lent; NULL: nobody asks */
     /* Add to `epoch` how many iterators with this option @ds has had before: a loop over a dataset
      * is a pass each time. */
     bool count_epochs;

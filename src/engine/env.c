@@ -250,7 +250,8 @@ bool mr_env_charge(struct mr_env *env, size_t bytes)
 
 bool mr_env_charge_ahead(struct mr_env *env, size_t bytes)
 {
-    bool charged = !mr_memory_is_short(env->memory, MR_MEMORY_AHEAD, 0) && mr_env_charge(env, bytes);
+    bool charged =
+        !mr_memory_is_short(env->memory, MR_MEMORY_AHEAD, 0) && mr_env_charge(env, bytes);
 
     if (!charged) {
         mr_profile_gave_way(env->profile);

@@ -73,7 +73,7 @@ struct mr_env {
     pthread_mutex_t lock; /* guards all below, and `opened` of the providers */
     struct mr_canceller *cancellers;
     struct mr_env_entry *cache;
-    bool pooled; /* holds the pool until the end */
+    bool pooled;                /* holds the pool until the end */
     struct mr_profile *profile; /* NULL: nobody looks. Constant */
 };
 

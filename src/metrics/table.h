@@ -82,6 +82,9 @@
       "given_back (unopened, by a draining worker).") \
     X(SPLITS_LOST, "millrace_splits_lost_total", COUNTER, DISPATCHER, "", \
       "Splits that it gave up: lost with their worker (at_most_once), or quarantined.") \
+    X(READERS_SECONDS, "millrace_readers_seconds_total", COUNTER, DISPATCHER, "state", \
+      "Time of clients that read, as they report it; state: working (with elements), waiting (for " \
+      "them).") \
     X(JOB_CLIENTS, "millrace_job_clients", GAUGE, DISPATCHER, "data_job", \
       "Clients that read the job.") \
     X(JOB_SKIPPED, "millrace_job_skipped_elements", GAUGE, DISPATCHER, "data_job", \
@@ -92,6 +95,9 @@
     X(JOB_REPEATED_SPLITS, "millrace_job_repeated_splits", GAUGE, DISPATCHER, "data_job", \
       "Splits that were handed out again to the job, over its iterations in the status " \
       "document.") \
+    X(JOB_BOUND, "millrace_job_bound", GAUGE, DISPATCHER, "data_job,bound", \
+      "What the time of the job's readers went to lately, as a part of it; bound: trainer, client, " \
+      "network, cpu, storage, splits, consumer, memory, pool. The largest bounds the job.") \
     X(ROUNDS_POSITION, "millrace_rounds_position", GAUGE, DISPATCHER, "data_job", \
       "Round of the furthest consumer of a coordinated job.") \
     X(ROUNDS_RATE, "millrace_rounds_per_second", GAUGE, DISPATCHER, "data_job", \

@@ -133,13 +133,15 @@ const struct opt_program mr_program_dataset = {
 const struct opt_program mr_program_job = {
     .name = "job",
     .summary =
-        "show a job (iterations, tasks, productions), or delete it and what it knows of its reads",
+        "show a job (iterations, tasks, productions), say what bounds it, or delete it and what it "
+        "knows of its reads",
     .examples = "  millrace job show train              # or an id; all trainers of that name\n"
                 "  millrace job show train+t1           # one of them\n"
+                "  millrace job why train               # what bounds it, and what to change\n"
                 "  millrace job delete train            # refused while it has clients\n"
                 "  millrace job delete train --force    # their reads fail\n",
     OPTIONS(job_options),
-    .usage = "show|delete NAME",
+    .usage = "show|why|delete NAME",
     .args_offset = offsetof(struct job_values, words),
     .n_args = 2,
 };

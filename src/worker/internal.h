@@ -72,9 +72,12 @@ struct mr_worker {
     mr_rpc_server *server;
     struct mr_link *link;
     struct mr_worker_numbers numbers;
+    pthread_t looker; /* times.c */
+    bool looks;
 
-    pthread_mutex_t lock;   /* guards everything below */
-    pthread_cond_t changed; /* ntasks; while it drains, how far it is */
+    pthread_mutex_t lock;    /* guards everything below */
+    pthread_cond_t changed;  /* ntasks; while it drains, how far it is */
+    pthread_cond_t look_due; /* a task has begun, or the worker stops */
     TAILQ_HEAD(, mr_worker_task) tasks;
     unsigned ntasks;          /* alive, dropped ones included */
     struct mr_shares at_work; /* of them: with a thread, by the host that has it work */

@@ -234,7 +234,8 @@ static int open_engine(struct mr_worker_task *t, mr_error *err)
     struct mr_engine_options opts = {.seed = task_seed(t),
                                      .epoch = t->a->repetition,
                                      .memory = w->memory,
-                                     .threads = w->threads};
+                                     .threads = w->threads,
+                                     .profile = true};
     mr_engine_iter *engine = NULL;
     MR_AUTO(mr_dataset_unref) mr_dataset *ds = NULL;
 
@@ -259,6 +260,7 @@ static void close_engine(struct mr_worker_task *t)
 {
     mr_mutex_lock(&t->lock);
     mr_engine_iter *engine = MR_TAKE(t->engine);
+    mr_engine_times(engine, &t->times.engine);
     mr_mutex_unlock(&t->lock);
     mr_engine_close(engine);
 }
@@ -323,7 +325,9 @@ static int pull_all(struct mr_worker_task *t, const struct mr_sink *sink, mr_err
         struct mr_want want = {.bytes_hint = PULL_BYTES};
         mr_block *block;
 
+        mr_worker_task_is_at(t, MR_AT_CLIENTS);
         MR_TRY(sink->wait(t, &want.rows_max, err));
+        mr_worker_task_is_at(t, MR_AT_PIPELINE);
         MR_TRY(pull(t, want, &block, err));
         MR_TRY(sink->put(t, block, err));
     }
@@ -354,6 +358,7 @@ int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_err
 
     if (rc == MR_OK) {
         rc = run_engine(t, sink, err);
+        mr_worker_task_is_at(t, MR_AT_CLIENTS); /* if it waits for anything more, it is for them */
         close_engine(t);
     } else if (rc == MR_ECANCELED && mr_worker_task_has_nothing(t)) {
         /* It waited for its definition when there was no need for it any more. */

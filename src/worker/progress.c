@@ -51,6 +51,8 @@ static int fill_entry(struct entry *e, mr_error *err)
     millrace__task_progress__init(p);
     p->task_id = t->id;
     t->kind->progress(t, &e->said);
+    MR_TRY(mr_worker_task_times_report(t, &e->said.times, err));
+    p->times = e->said.times != NULL ? &e->said.times->base : NULL;
     return t->at_least_once && t->dynamic && t->providers > 0 ? add_reports(t, p, err) : MR_OK;
 }
 
@@ -106,6 +108,7 @@ void mr_progress_free(struct mr_progress *p)
     for (size_t i = 0; i < p->n; i++) {
         free_reports(&p->entries[i].said.base);
         mr_free(p->entries[i].said.rounds.missing);
+        mr_free(p->entries[i].said.times);
         mr_worker_task_unref(p->entries[i].task);
     }
     mr_free(p->entries);

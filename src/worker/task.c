@@ -237,6 +237,7 @@ static void *task_main(void *arg)
 
     (void)mr_memory_enter(w->memory);
     t->kind->run(t);
+    mr_worker_task_is_at(t, MR_AT_NOTHING);
     mr_mutex_lock(&w->lock);
     mr_share_give(t->at_work, 1);
     t->at_work = NULL;
@@ -264,6 +265,7 @@ int mr_worker_task_begin_locked(struct mr_worker_task *t, const char *host, mr_e
     } else {
         (void)pthread_detach(thread); /* w->ntasks says when it is through. */
         t->begun = true;
+        (void)pthread_cond_signal(&w->look_due);
     }
     return rc;
 }

@@ -11,6 +11,7 @@
 
 #include "worker/internal.h"
 #include "worker/split_feed.h"
+#include "worker/times.h"
 
 struct mr_worker_task_progress;
 struct mr_worker_task_usage;
@@ -115,6 +116,7 @@ struct mr_worker_task {
     atomic_bool stop;     /* as `cancelled`, for calls that look at it without the lock */
     /* of elements that its pipeline has left out, as of the last pull */
     _Atomic uint64_t ignored_errors;
+    struct mr_worker_task_times times;
 
     pthread_mutex_t lock;   /* guards what follows, and what a kind's struct says it does */
     pthread_cond_t changed; /* demand, acknowledgements, cancel */
@@ -202,6 +204,7 @@ struct mr_worker_task_progress {
     Millrace__JoinAnswer join;
     Millrace__WindowProgress window;
     Millrace__RoundProgress rounds;
+    struct mr_times_report *times;    /* NULL: it has not begun */
     char text[MR_ERROR_MESSAGE_SIZE]; /* what `join` or `window` says */
     uint64_t disk_bytes;              /* of its window */
 };

@@ -1,5 +1,6 @@
 /* Starting and stopping: options, the server, the link. */
 #include "worker/conn.h"
+#include "worker/times.h"
 
 #include "access/server.h"
 #include "base/log.h"
@@ -98,6 +99,7 @@ static int start_server(mr_worker *w, const struct mr_worker_options *opts, mr_e
     MR_TRY(choose_address(w, opts->listen, opts->advertise, err));
     /* The link first: a connection may come in as soon as the server runs. */
     MR_TRY(mr_link_new(w, opts, &w->link, err));
+    MR_TRY(mr_times_start(w, err));
     MR_TRY(mr_rpc_server_start(w->server, err));
     return mr_link_start(w->link, err);
 }
@@ -110,6 +112,7 @@ int mr_worker_start(const struct mr_worker_options *options, mr_worker **ret, mr
     MR_CHECK_ALLOC(w, err);
     mr_mutex_init(&w->lock);
     mr_cond_init(&w->changed);
+    mr_cond_init(&w->look_due);
     TAILQ_INIT(&w->tasks);
     TAILQ_INIT(&w->waiting);
     mr_shares_init(&w->waiting_shares, "streams whose tasks are not here",
@@ -156,6 +159,7 @@ void mr_worker_stop(mr_worker *w, int64_t grace_ms)
     if (w->server != NULL) {
         mr_rpc_server_stop(w->server, grace_ms);
     }
+    mr_times_stop(w);
     mr_mutex_lock(&w->lock);
     while (w->ntasks > 0) {
         mr_cond_wait(&w->changed, &w->lock);
@@ -185,6 +189,7 @@ void mr_worker_free(mr_worker *w)
     mr_shares_free(&w->at_work);
     mr_shares_free(&w->waiting_shares);
     (void)pthread_cond_destroy(&w->changed);
+    (void)pthread_cond_destroy(&w->look_due);
     (void)pthread_mutex_destroy(&w->lock);
     mr_free(w);
 }

@@ -43,7 +43,7 @@ PURE = {
         # Encodings and cases of Unicode: tables, and what a call opens it closes.
         r"|(u_errorName|(ucasemap|ucnv|uscript|UCNV)_\w+)_\d+"
         # read_file, the one operator that reads from outside
-        r"|open(64)?|close|read|fstat(64)?"
+        r"|open(64)?|close|read|fstat(64)?|mr_doing_(begin_storage|end)"
     ),
     "mr_tables": (
         r"crc32|inflate.*|LZ4_.*|LZ4F_.*|snappy_.*|ZSTD_.*|strtol"

@@ -32,3 +32,5 @@ mr_test(core_counts_test LABEL unit SOURCES ${MR_TEST_DIR}/core_counts_test.c ${
   LIBRARIES mr_dispatcher_core)
 mr_test(core_flaws_test LABEL unit SOURCES ${MR_TEST_DIR}/core_flaws_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
+mr_test(core_why_test LABEL unit SOURCES ${MR_TEST_DIR}/core_why_test.c ${MR_TEST_DIR}/core_support.c
+  LIBRARIES mr_dispatcher_core)

@@ -12,3 +12,4 @@ mr_test(worker_definitions_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_definit
         ${MR_TEST_DIR}/engine_support.c LIBRARIES mr_worker)
 mr_test(worker_windows_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_windows_test.c LIBRARIES mr_worker)
 mr_test(worker_registration_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_registration_test.c LIBRARIES mr_worker_session)
+mr_test(worker_file_system_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_file_system_test.c LIBRARIES mr_worker)

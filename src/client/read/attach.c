@@ -10,6 +10,7 @@
  */
 #include "client/read/internal.h"
 #include "element/unpack.h"
+#include "engine/engine.h"
 #include "millrace/service.rpc.h"
 
 #define UNREACHABLE_MAX 64
@@ -87,12 +88,39 @@ static void watch(struct mr_read *r, struct mr_read_step *ret)
     }
 }
 
+#define NS_PER_MS UINT64_C(1000000)
+
+/* How long the application has waited, the wait that goes on included. */
+static uint64_t waited_ns(const struct mr_read *r)
+{
+    struct mr_pull_log *log = r->opts.pull_log;
+    int64_t since_ns = atomic_load(&log->since_ns);
+    int64_t goes_on_ns = since_ns != 0 ? r->now_ms * (int64_t)NS_PER_MS - since_ns : 0;
+
+    return atomic_load(&log->waited_ns) + (uint64_t)MR_MAX(goes_on_ns, 0);
+}
+
+/* Where its time went. */
+static void fill_times(const struct mr_read *r, Millrace__ReaderTimes *times)
+{
+    int64_t starves_ms = r->starves_ms != 0 ? r->now_ms - r->starves_ms : 0;
+
+    times->elapsed_ns = (uint64_t)(r->now_ms - r->opened_ms) * NS_PER_MS;
+    times->waited_ns = waited_ns(r);
+    times->starved_ns = (r->starved_ms + (uint64_t)starves_ms) * NS_PER_MS;
+}
+
 static void heartbeat(struct mr_read *r, struct mr_read_step *ret)
 {
     Millrace__ClientHeartbeatRequest req = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
+    Millrace__ReaderTimes times = MILLRACE__READER_TIMES__INIT;
     char *unreachable[UNREACHABLE_MAX];
     char *refusing[UNREACHABLE_MAX];
 
+    if (r->opts.pull_log != NULL) {
+        fill_times(r, &times);
+        req.times = &times;
+    }
     req.client = r->client;
     req.iteration_id = r->iteration_id;
     req.n_unreachable = mr_read_unreachable(r, unreachable, UNREACHABLE_MAX);

@@ -186,7 +186,9 @@ struct mr_read {
     struct mr_read_away away;
 
     /* the application */
-    uint64_t taken; /* elements that it was given, in all */
+    uint64_t taken;      /* elements that it was given, in all */
+    uint64_t starved_ms; /* whoever takes has waited with nothing here, */
+    int64_t starves_ms;  /* and does so since; 0: it does not */
     struct mr_read_wait wait;
 
     /* the end */
@@ -276,6 +278,9 @@ void mr_read_ask(struct mr_read *r);
 int mr_read_take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret, mr_error *err);
 /* It will wait. When to come back, at the latest. */
 int64_t mr_read_hungry(struct mr_read *r);
+/* It waits now, since there is none; it has waited. */
+void mr_read_starves(struct mr_read *r);
+void mr_read_starves_no_more(struct mr_read *r);
 /* It is through with the first @used elements that it was given. */
 void mr_read_used(struct mr_read *r, uint64_t used);
 

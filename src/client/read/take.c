@@ -147,6 +147,17 @@ int mr_read_take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret
     return rc == MR_END ? take_end(r, err) : MR_TIMEOUT;
 }
 
+void mr_read_starves(struct mr_read *r)
+{
+    r->starves_ms = r->now_ms;
+}
+
+void mr_read_starves_no_more(struct mr_read *r)
+{
+    r->starved_ms += (uint64_t)(r->now_ms - r->starves_ms);
+    r->starves_ms = 0;
+}
+
 int64_t mr_read_hungry(struct mr_read *r)
 {
     mr_read_waits(r);

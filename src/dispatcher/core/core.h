@@ -316,6 +316,9 @@ struct mr_tally {
     uint64_t returned;   /* by the loss of their worker, to be handed out again */
     uint64_t given_back; /* unopened, by a worker that drains */
     uint64_t lost;
+    /* not splits: the time of readers that was reported, as far as it is news */
+    uint64_t worked_ns;
+    uint64_t waited_ns;
 };
 
 struct mr_outcome {
@@ -404,6 +407,8 @@ struct mr_core_visitor {
     void (*job)(void *ctx, const struct mr_job_numbers *numbers);
     /* Other consumers of the job have waited so long for this one to receive a round. */
     void (*waited_for)(void *ctx, const char *label, uint32_t consumer, uint64_t ms);
+    /* So many of a thousand parts of its readers' time went to that (docs/run/why.md). */
+    void (*why)(void *ctx, const char *label, const char *bound, uint32_t permille);
     void *ctx;
 };
 /* All jobs, active ones first. */

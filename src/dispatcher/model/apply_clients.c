@@ -9,6 +9,7 @@ void mr_client_free(struct mr_client *client)
         mr_share_give(client->share, 1);
         mr_record_free(client->rec);
         mr_free(client->unreachable);
+        mr_free(client->times);
         mr_free(client);
     }
 }

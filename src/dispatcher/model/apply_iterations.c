@@ -29,6 +29,7 @@ void mr_iteration_free(struct mr_iteration *it)
     }
     mr_free(it->cursors);
     mr_free(it->broken);
+    mr_free(it->times);
     mr_coordination_free(it->rounds);
     mr_record_free(it->delta);
     mr_record_free(it->rec);

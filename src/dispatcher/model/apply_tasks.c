@@ -21,6 +21,7 @@ void mr_task_free(struct mr_task *task)
     }
     mr_free(task->grants);
     mr_sharing_report_free(task->sharing);
+    mr_free(task->times);
     mr_record_free(task->rec);
     mr_free(task);
 }

@@ -1,7 +1,7 @@
 /* Client sessions: one for each reader. */
 #pragma once
 
-#include "dispatcher/model/base.h"
+#include "dispatcher/model/times.h"
 
 #define MR_UNREACHABLE_MAX 64 /* workers that one client may report */
 
@@ -23,6 +23,7 @@ struct mr_client {
     struct mr_alarm alarm;
     struct mr_unreachable *MR_RO unreachable;
     MR_RO size_t nunreachable;
+    struct mr_client_times *MR_RO times; /* soft; NULL: it has said nothing */
 };
 
 /* A session: somebody reads, as far as is known. */

@@ -1,7 +1,7 @@
 /* Iterations: one pass of a job's readers over its dataset, or the run of a production. */
 #pragma once
 
-#include "dispatcher/model/base.h"
+#include "dispatcher/model/times.h"
 
 struct mr_iteration {
     TAILQ_ENTRY(mr_iteration) link;   /* of the core */
@@ -46,6 +46,7 @@ struct mr_iteration {
     /* which of its records was bad, and why: it has ended for that, which is not written yet; or
      * NULL */
     char *MR_RO broken;
+    struct mr_iteration_times *MR_RO times; /* soft: of its tasks; NULL: they have said nothing */
 };
 
 /* Is it an at_least_once iteration? */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dispatcher/model/splits.h"
+#include "dispatcher/model/times.h"
 #include "dispatcher/model/worker.h"
 
 /* of one worker: further ones are learned when the iteration ends */
@@ -29,6 +30,7 @@ struct mr_task {
     MR_RO bool barren;
     /* soft: what its worker says of production and window; NULL: nothing */
     struct mr_sharing_report *MR_RO sharing;
+    struct mr_task_times *MR_RO times; /* soft; NULL: it has said nothing */
 };
 
 static inline bool mr_task_is_recovery(const struct mr_task *task)

@@ -48,6 +48,9 @@ int mr_core_do_client_heartbeat(mr_core *core, const struct mr_command *command,
     }
     MR_APPLY(core, client_misses, client, in->unreachable, in->n_unreachable);
     mr_iteration_close_refusing(core, client->iteration, in->refusing, in->n_refusing);
+    if (in->times != NULL) {
+        MR_APPLY(core, client_times_said, client, in->times);
+    }
     if (in->rounds != NULL) {
         mr_consumer_report(core, client, in->rounds);
     }

@@ -79,6 +79,9 @@ int mr_core_do_worker_heartbeat(mr_core *core, const struct mr_command *command,
 
         if (task != NULL && task->worker == worker) {
             note_progress(core, task, in->tasks[i]);
+            if (in->tasks[i]->times != NULL && task->state == MR_TASK_OPEN) {
+                MR_APPLY(core, task_times_said, task, in->tasks[i]->times);
+            }
             take_reports(core, task, in->tasks[i]);
         }
     }

@@ -25,6 +25,12 @@ static void add_splits(const mr_turn *t, mr_metrics *m)
     mr_metrics_add(m, MR_METRIC_SPLITS_LOST, (double)tally->lost);
 }
 
+static void add_readers(const mr_turn *t, mr_metrics *m)
+{
+    mr_metrics_add1(m, MR_METRIC_READERS_SECONDS, "working", (double)t->tally.worked_ns / 1e9);
+    mr_metrics_add1(m, MR_METRIC_READERS_SECONDS, "waiting", (double)t->tally.waited_ns / 1e9);
+}
+
 static void add_store(const mr_turn *t, mr_metrics *m)
 {
     mr_metrics_add(m, MR_METRIC_STORE_WRITTEN_BYTES, (double)mr_member_written(t->member));
@@ -103,14 +109,23 @@ static void on_waited_for(void *ctx, const char *label, uint32_t consumer, uint6
     }
 }
 
+static void on_why(void *ctx, const char *label, const char *bound, uint32_t permille)
+{
+    struct job_page *p = ctx;
+
+    mr_metrics_add2(p->metrics, MR_METRIC_JOB_BOUND, label, bound, (double)permille / 1000);
+}
+
 void mr_turn_page(const mr_turn *t, mr_metrics *m)
 {
     add_self(t, m);
     add_splits(t, m);
+    add_readers(t, m);
     add_store(t, m);
     if (t->serving) {
         struct job_page p = {.metrics = m};
-        struct mr_core_visitor visitor = {.job = on_job, .waited_for = on_waited_for, .ctx = &p};
+        struct mr_core_visitor visitor = {
+            .job = on_job, .waited_for = on_waited_for, .why = on_why, .ctx = &p};
 
         add_counts(t, m);
         mr_core_visit_jobs(t->core, &visitor);

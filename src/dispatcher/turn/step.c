@@ -74,6 +74,8 @@ static void note_tally(mr_turn *t, const struct mr_tally *tally)
     all->returned += tally->returned;
     all->given_back += tally->given_back;
     all->lost += tally->lost;
+    all->worked_ns += tally->worked_ns;
+    all->waited_ns += tally->waited_ns;
 }
 
 /* One command. @call (may be NULL) is answered through its effects; after a failure it still is the

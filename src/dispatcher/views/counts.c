@@ -1,6 +1,7 @@
 /* Numbers for metrics: what the status document says, counted instead of listed. Nothing is
  * allocated. */
 #include "dispatcher/views/views.h"
+#include "dispatcher/views/why.h"
 
 static const char *const shown_names[MR_SHOWN_COUNT] = {[MR_SHOWN_OPEN] = "open",
                                                         [MR_SHOWN_ENDED] = "ended",
@@ -144,6 +145,19 @@ static void visit_rounds(const mr_core *core, const struct mr_iteration *it, con
     }
 }
 
+static void visit_why(const mr_core *core, const struct mr_job *job, const char *label,
+                      const struct mr_core_visitor *visitor)
+{
+    struct mr_why why;
+
+    if (!mr_job_why(core, job, &why)) {
+        return;
+    }
+    for (size_t i = 0; i < why.n; i++) {
+        visitor->why(visitor->ctx, label, mr_bound_name(why.parts[i].bound), why.parts[i].permille);
+    }
+}
+
 static void visit_job(const mr_core *core, const struct mr_job *job,
                       const struct mr_core_visitor *visitor)
 {
@@ -162,6 +176,7 @@ static void visit_job(const mr_core *core, const struct mr_job *job,
         }
     }
     visitor->job(visitor->ctx, &n);
+    visit_why(core, job, n.label, visitor);
 }
 
 void mr_core_visit_jobs(const mr_core *core, const struct mr_core_visitor *visitor)

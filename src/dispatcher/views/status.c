@@ -222,6 +222,7 @@ static void add_job(mr_core *core, const struct mr_job *job, Millrace__Status *a
     status->mode = job->rec->mode;
     status->guarantee = job->rec->guarantee;
     status->ended_below = job->rec->ended_below;
+    status->why = mr_status_why(core, job);
     TAILQ_FOREACH(it, &job->iterations, in_job) {
         add_iteration(core, it, status);
     }

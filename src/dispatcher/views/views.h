@@ -18,6 +18,14 @@ void mr_core_worker_update_fill(mr_core *core, const struct mr_core_worker *work
 void mr_iteration_waits_for(const mr_core *core, const struct mr_iteration *it, char *out,
                             size_t size);
 
+/* ---------------------------------------------------------------- why_job.c */
+
+struct mr_why;
+/* What bounds @job (why.h); false: nobody reads it. */
+bool mr_job_why(const mr_core *core, const struct mr_job *job, struct mr_why *ret);
+/* The same for people; NULL: nobody reads it. */
+Millrace__Why *mr_status_why(mr_core *core, const struct mr_job *job);
+
 /* ---------------------------------------------------------------- status.c */
 
 int mr_core_do_status(mr_core *core, const struct mr_command *command, mr_error *err);

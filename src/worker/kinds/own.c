@@ -37,6 +37,7 @@ static int wait_demand(struct mr_worker_task *t, uint32_t *rows, mr_error *err)
     if (mr_book_demand(s->book) == 0 || holds_back_locked(s)) {
         while (!t->cancelled && (!mr_book_low(s->book) || holds_back_locked(s)) &&
                !mr_worker_task_has_nothing(t)) {
+            mr_worker_task_is_at(t, mr_book_low(s->book) ? MR_AT_MEMORY : MR_AT_CLIENTS);
             mr_cond_wait(&t->changed, &t->lock);
         }
     }

@@ -316,6 +316,8 @@ static int wait_demand(struct reading *r, uint32_t *rows, mr_error *err)
     MR_LOCK(&t->lock);
     for (go_back_locked(r); !t->cancelled && !may_read_locked(r, resting); go_back_locked(r)) {
         if (resting) {
+            mr_worker_task_is_at(t, mr_book_demand(r->serving.book) > 0 ? MR_AT_WINDOW
+                                                                        : MR_AT_CLIENTS);
             mr_cond_wait(&t->changed, &t->lock);
         }
         resting = true;
@@ -373,6 +375,7 @@ static int fill(struct mr_serving *s, mr_error *err)
 
     for (;;) {
         MR_TRY(wait_demand(r, &demand, err));
+        mr_worker_task_is_at(&s->task, MR_AT_WINDOW);
         /* This thread alone lets go of a reader that was started. */
         int rc = mr_chain_read(r->reader, demand, MR_DATA_MESSAGE_BYTES_TARGET, &rows, err);
         note_skipped(r); /* before what comes behind it */
