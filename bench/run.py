@@ -1,9 +1,9 @@
 """
-Measure reading from one worker beside raw TCP, and the sharing window beside bare RocksDB, in
-interleaved rounds; print medians and ratios.
+Measure reading from one worker beside raw TCP, reading with TLS beside reading without, and the
+sharing window beside bare RocksDB, in interleaved rounds; print medians and ratios.
 
     make bench python3 bench/run.py [--rounds 5] [--build build/release] [--json FILE] [--only
-    reading|window] [--disk DIRECTORY]
+    reading|tls|window] [--disk DIRECTORY]
 
 Starts a private etcd, one dispatcher and one worker on loopback. Every figure is the median of the
 rounds; a ratio is taken within its round, against the baseline beside it. The window takes some 2
@@ -12,6 +12,7 @@ from one of the two sides.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -123,15 +124,58 @@ def window_round(build, disk):
     return row
 
 
+@contextlib.contextmanager
+def servers(mr, tls=None):
+    """A dispatcher and a worker; the target of the first. @tls: a directory of certificates."""
+
+    def files(name):
+        return (
+            {
+                "tls_ca_file": f"{tls}/ca.pem",
+                "tls_cert_file": f"{tls}/{name}.pem",
+                "tls_key_file": f"{tls}/{name}.key",
+            }
+            if tls is not None
+            else {}
+        )
+
+    config = mr.service.DispatcherConfig(**files("dispatcher"))
+    with mr.service.DispatchServer(config) as dispatcher:
+        config = mr.service.WorkerConfig(
+            dispatcher_address=dispatcher.target.split("://")[1], **files("worker")
+        )
+        with mr.service.WorkerServer(config):
+            yield dispatcher.target
+
+
 def reading_rounds(build, rounds):
     import millrace as mr
     import numpy as np
 
-    with mr.service.DispatchServer() as dispatcher:
-        config = mr.service.WorkerConfig(dispatcher_address=dispatcher.target.split("://")[1])
-        with mr.service.WorkerServer(config):
-            for _ in range(rounds):
-                yield one_round(build, mr, np, dispatcher.target)
+    with servers(mr) as target:
+        for _ in range(rounds):
+            yield one_round(build, mr, np, target)
+
+
+def tls_rounds(build, rounds):
+    import millrace as mr
+
+    with tempfile.TemporaryDirectory() as certs, contextlib.ExitStack() as stack:
+        subprocess.run(
+            [build / "bin" / "millrace", "certs", "--out", certs], check=True, capture_output=True
+        )
+        plain = stack.enter_context(servers(mr))
+        tls = stack.enter_context(servers(mr, certs)).replace("grpc://", "grpcs://")
+        for _ in range(rounds):
+            row = {}
+            for name, (size, count) in BULK.items():
+                without = run(build, "bulk", plain, size, count)["gb_per_s"]
+                os.environ["MILLRACE_TLS_CA"] = f"{certs}/ca.pem"
+                with_tls = run(build, "bulk", tls, size, count)["gb_per_s"]
+                del os.environ["MILLRACE_TLS_CA"]
+                row[f"{name}: C, TLS, GB/s"] = with_tls
+                row[f"{name}: C, TLS / without"] = with_tls / without
+            yield row
 
 
 def main():
@@ -140,7 +184,7 @@ def main():
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
-    parser.add_argument("--only", choices=("reading", "window"), help="measure one of them")
+    parser.add_argument("--only", choices=("reading", "tls", "window"), help="measure one of them")
     parser.add_argument(
         "--disk",
         type=pathlib.Path,
@@ -155,6 +199,7 @@ def main():
     rows = [{} for _ in range(args.rounds)]
     measurements = {
         "reading": lambda: reading_rounds(build, args.rounds),
+        "tls": lambda: tls_rounds(build, args.rounds),
         "window": lambda: (window_round(build, args.disk) for _ in range(args.rounds)),
     }
     for name, measure in measurements.items():

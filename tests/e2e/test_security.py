@@ -285,6 +285,19 @@ def test_certificates_are_renewed_under_a_reader(secured):
     assert read(cluster, "another") == list(range(N))
 
 
+def test_the_scheme_turns_tls_on(secured):
+    cluster = secured.start()
+    mr.service.set_credentials(token_file=secured.file("read"))
+    address = f"grpcs://{cluster.addresses}"
+    error = refusal(lambda: mr.service.status(address, timeout_ms=3000))
+    assert "no authority that is trusted here has signed" in str(error)  # the system's
+    use(secured, "write")
+    ds = mr.Dataset.range(N).apply(
+        mr.service.distribute("parallel_epochs", address, job_name="with-the-scheme")
+    )
+    assert sorted(int(x) for x in ds.as_numpy_iterator()) == list(range(N))
+
+
 def test_tokens_are_renewed_without_a_restart(secured):
     """As an operator would: both are good, then everybody has the new one, then the old one goes."""
     cluster = secured.start()

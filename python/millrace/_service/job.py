@@ -106,16 +106,17 @@ def _check_service(service: Any, what: str = "service") -> str:
     parts = service.split("://")
     if len(parts) > 2:
         raise ValueError(f"{what} {service!r} has more than one '://'")
-    if len(parts) == 2 and parts[0] != "grpc":
+    scheme = parts[0] if len(parts) == 2 else "grpc"
+    if scheme not in ("grpc", "grpcs"):
         raise errors.NotFoundError(
-            f"there are no credentials for the protocol {parts[0]!r} of "
-            f"{what} {service!r}: use grpc://"
+            f"there are no credentials for the protocol {scheme!r} of "
+            f"{what} {service!r}: use grpc://, or grpcs:// with TLS"
         )
     if not parts[-1]:
         raise ValueError(f"{what} {service!r} has no address")
     _check_text(what, parts[-1])
     _server.refuse_dead(parts[-1].split(","))
-    return "grpc://" + parts[-1]
+    return f"{scheme}://{parts[-1]}"
 
 
 def _check_text(what: str, value: Any) -> bytes:
