@@ -12,7 +12,7 @@ libraries="libgrpc-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler l
     libicu-dev libjpeg62-turbo-dev libspng-dev libwebp-dev libgif-dev libsnappy-dev liblz4-dev libisal-dev
     librocksdb-dev librandom123-dev libmicrohttpd-dev libssl-dev libcmocka-dev"
 services="etcd-server etcd-client openssl"
-python="python3-numpy python3-pytest python3-yaml python3-jsonschema"
+python="python3-numpy python3-pytest python3-yaml python3-jsonschema python3-hpack python3-hyperframe"
 lint="black clang-format clang-tidy mypy python3-numpy"
 abi="abigail-tools"
 models="spin"
@@ -27,7 +27,7 @@ if [ "${BUILD:-}" != only ]; then
     wanted="$wanted $services"
     case ${PYTHON:-/usr/bin/python3} in
     /usr/bin/python3) wanted="$wanted $python" ;;
-    *) ;; # Somebody else's interpreter brings its own NumPy and pytest.
+    *) ;; # Somebody else's interpreter brings its own NumPy, pytest, hpack and hyperframe.
     esac
 fi
 if [ -n "${LINT:-}" ]; then

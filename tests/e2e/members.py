@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -20,6 +21,16 @@ from millrace._capi import ffi as _ffi
 
 PROGRAM = os.environ.get("MILLRACE_PROGRAM") or _ffi.program_path()
 USER = "millrace"
+
+READ_AN_EPOCH = """
+import sys
+import millrace as mr
+service, elements, job = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+dataset = mr.service.register_dataset(service, mr.Dataset.range(elements))
+ds = mr.service.from_dataset_id("distributed_epoch", service, dataset, job_name=job)
+print(*ds.as_numpy_iterator())
+"""
+ELEMENTS = 1000
 
 _CERTIFICATES = r"""
 key='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
@@ -453,3 +464,16 @@ class Installation:
     def close(self):
         for p in self.workers + self.dispatchers:
             p.kill()
+
+
+def read_an_epoch(service, job):
+    """A client of its own process reads a whole dataset: it gets each element once."""
+    done = subprocess.run(
+        with_parent([sys.executable, "-c", READ_AN_EPOCH, service, str(ELEMENTS), job]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0
+    assert sorted(map(int, done.stdout.split())) == list(range(ELEMENTS))

@@ -16,16 +16,15 @@ import threading
 import pytest
 
 from conftest import wait_until, with_parent
-from members import Program
+from hostile import OTHER_HOST, Peer
+from members import Program, read_an_epoch
 
-OTHER_HOST = "127.0.0.2"  # other_host.c
 TASKS = 16  # at work, of one worker
 DESCRIPTORS = 512  # of one server, which takes half as many connections
 CONNECTIONS_SHARE = DESCRIPTORS // 4
 SILENT_CALLS = 1024  # of one server
 CALLS_EACH, CALLERS = 400, 4
 IDLE = 300  # with what a server has open anyway less than DESCRIPTORS: it shall have to choose
-ELEMENTS = 1000
 STORM_DESCRIPTORS = 256  # of one server
 STORM, STANDING = (
     4000,
@@ -41,89 +40,6 @@ for it in iterators:
     threading.Thread(target=next, args=(it,), daemon=True).start()
 threading.Event().wait()
 """
-
-READ_AN_EPOCH = """
-import sys
-import millrace as mr
-service, elements, job = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-dataset = mr.service.register_dataset(service, mr.Dataset.range(elements))
-ds = mr.service.from_dataset_id("distributed_epoch", service, dataset, job_name=job)
-print(*ds.as_numpy_iterator())
-"""
-
-DATA, HEADERS, RST_STREAM, SETTINGS, PING = 0, 1, 3, 4, 6
-ACK = END_STREAM = 1
-END_HEADERS = 4
-
-
-def _frame(kind, flags, stream, body=b""):
-    return len(body).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + body
-
-
-def _literal(name, value):
-    """
-    A field of HPACK, which no table keeps; @name as it is written, with its length or as a number
-    of the static table.
-    """
-    return name + bytes((len(value),)) + value.encode()
-
-
-class Peer:
-    """
-    A connection from the other host, with calls that say nothing. It answers pings, so that nobody
-    takes it for dead.
-    """
-
-    def __init__(self, address):
-        host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), source_address=(OTHER_HOST, 0))
-        self.heard = self.closed = False
-        self._calls = self._ended = 0
-        self._in = b""
-        self._sending = threading.Lock()
-        self._send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(SETTINGS, 0, 0))
-
-    @property
-    def ended_calls(self):
-        return self._calls if self.closed else self._ended
-
-    def _send(self, data):
-        with self._sending, contextlib.suppress(
-            OSError
-        ):  # The server has ended the connection: hear() finds it so.
-            self.socket.sendall(data)
-
-    def call(self, path):
-        block = (
-            b"\x83\x86"
-            + _literal(b"\x04", path)
-            + _literal(b"\x01", "test")
-            + _literal(b"\x0f\x10", "application/grpc")
-            + _literal(b"\0\x02te", "trailers")
-        )
-        self._send(_frame(HEADERS, END_HEADERS, 2 * self._calls + 1, block))
-        self._calls += 1
-
-    def hear(self):
-        """What has come; a server that ends the connection may do it in any way."""
-        try:
-            got = self.socket.recv(65536)
-        except OSError:
-            got = b""
-        self.closed = not got
-        self._in += got
-        while len(self._in) >= 9 and len(self._in) >= 9 + (
-            size := int.from_bytes(self._in[:3], "big")
-        ):
-            self._take(self._in[3], self._in[4], self._in[9 : 9 + size])
-            self._in = self._in[9 + size :]
-
-    def _take(self, kind, flags, body):
-        self.heard = True
-        if kind in (SETTINGS, PING) and not flags & ACK:
-            self._send(_frame(kind, ACK, 0, body if kind == PING else b""))
-        elif kind == RST_STREAM or (kind == HEADERS and flags & END_STREAM):
-            self._ended += 1
 
 
 class Flood:
@@ -144,7 +60,7 @@ class Flood:
     def connect(self):
         """Returns the peer; None: it was refused before it knew that it was connected."""
         try:
-            peer = Peer(self._address)
+            peer = Peer(self._address).greet()
         except ConnectionResetError:
             return None
         self._peers.append(peer)
@@ -266,18 +182,6 @@ def take_connections(flood):
         lambda: flood.check() and flood.connections <= CONNECTIONS_SHARE,
         lambda: f"{CONNECTIONS_SHARE} connections are left, not {flood.connections}",
     )
-
-
-def read_an_epoch(service, job):
-    done = subprocess.run(
-        with_parent([sys.executable, "-c", READ_AN_EPOCH, service, str(ELEMENTS), job]),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0
-    assert sorted(map(int, done.stdout.split())) == list(range(ELEMENTS))
 
 
 def storm(address):
