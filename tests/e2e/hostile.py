@@ -50,7 +50,7 @@ class Peer:
         self._encoder, self._decoder = hpack.Encoder(), hpack.Decoder()
         self._in = b""
         self._sending = threading.Lock()
-        self.heard = self.closed = False
+        self.heard = self.greeted = self.closed = False
         self.calls = 0
         self.ended = {}  # the headers that a call has ended with, by its number; {}: it was reset
 
@@ -69,6 +69,7 @@ class Peer:
         if self._tls is not None:
             self.socket = self._tls.wrap_socket(self.socket, server_hostname=self._host)
         self.send(PREFACE, frames.SettingsFrame())
+        self.greeted = True
         return self
 
     def greeting(self):
@@ -127,7 +128,8 @@ class Peer:
 
     def _take(self, frame):
         self.heard = True
-        if isinstance(frame, (frames.SettingsFrame, frames.PingFrame)) and "ACK" not in frame.flags:
+        asks = isinstance(frame, (frames.SettingsFrame, frames.PingFrame))
+        if self.greeted and asks and "ACK" not in frame.flags:
             body = frame.opaque_data if isinstance(frame, frames.PingFrame) else b""
             answer = frames.PingFrame(0, body) if body else frames.SettingsFrame()
             answer.flags.add("ACK")
@@ -153,6 +155,7 @@ class Peer:
 # ---- attacks: generators, which get connect() and the path of a method ----
 
 CONNECTIONS = 30  # at a time, of those attacks that need several
+TURNS_OF_SILENCE = 20
 LARGEST = (1 << 24) - 1  # of a frame
 SILENT_CALLS = 1500  # at once, of one connection
 RESETS = 40_000
@@ -162,8 +165,10 @@ FRAMES_AT_ONCE = 2000
 def say_nothing(connect, path):
     """TCP, and not a byte."""
     peers = [connect() for _ in range(CONNECTIONS)]
-    while not any(peer.closed for peer in peers):
+    for _ in range(TURNS_OF_SILENCE):
         yield
+    for peer in peers:
+        peer.close()
 
 
 def greet_a_byte_at_a_time(connect, path):
@@ -173,6 +178,8 @@ def greet_a_byte_at_a_time(connect, path):
         for peer in peers:
             peer.send(bytes((byte,)))
         yield
+    for peer in peers:
+        peer.close()
 
 
 def talk_nonsense(connect, path):

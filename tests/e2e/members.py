@@ -466,13 +466,14 @@ class Installation:
             p.kill()
 
 
-def read_an_epoch(service, job):
+def read_an_epoch(service, job, **environment):
     """A client of its own process reads a whole dataset: it gets each element once."""
     done = subprocess.run(
         with_parent([sys.executable, "-c", READ_AN_EPOCH, service, str(ELEMENTS), job]),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
+        env={**os.environ, **environment},
         timeout=240,
     )
     assert done.returncode == 0
