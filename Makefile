@@ -7,16 +7,17 @@ PARTS   ?= 1
 SEEDS   ?= 10000
 CALLS   ?= 20
 PIPELINES ?= 300
+IMAGE   ?= millrace/millrace:$(shell awk '/^project/ { print $$3 }' CMakeLists.txt)
 
 DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: abi-check alerts-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-deb check-frameworks check-tf check-wheel clean deb demo demo-rounds demo-sharing deps help install lint models mutants sim soak torture tsan units-check wheel why-check
+.PHONY: abi-check alerts-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-deb check-frameworks check-tf check-wheel clean deb demo demo-rounds demo-sharing deps help image image-check install lint models mutants sim soak torture tsan units-check wheel why-check
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture and soak, SEEDS ($(SEEDS)), CALLS ($(CALLS)), PIPELINES ($(PIPELINES)), SEED, FIRST, NAMES and JOURNAL of check-tf, SEED, BUG and HOURS of sim, RULE of mutants, SINCE of lint"
+	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture and soak, SEEDS ($(SEEDS)), CALLS ($(CALLS)), PIPELINES ($(PIPELINES)), SEED, FIRST, NAMES and JOURNAL of check-tf, SEED, BUG and HOURS of sim, RULE of mutants, SINCE of lint, IMAGE ($(IMAGE)) and BASE of image"
 
 deps: ## install what is missing (Debian 12; as root, or say the command)
 	@scripts/deps.sh
@@ -96,8 +97,15 @@ torture: build ## a cluster under faults, every element counted, MINUTES=2
 soak: build ## a cluster in ordinary use, MINUTES=60: nothing may grow, no element may be missing
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) tests/fault/soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-chart-check: deps ## the Helm chart: lint, golden files (WRITE=1 writes them), installed and upgraded on an API server; Helm and that server are built once (needs Go, half an hour)
+chart-check: ## the Helm chart: lint, golden files (WRITE=1 writes them), installed and upgraded on an API server; Helm and that server are built once (needs Go, half an hour)
+	@ALERTS=1 scripts/deps.sh
 	@$(PYTHON) charts/check/check.py --tools build/chart-tools $(if $(WRITE),--write --no-server)
+
+image: ## the image of the Dockerfile, IMAGE=name, with docker, podman or buildah; BASE=debootstrap where no image can be pulled
+	@JOBS=$(JOBS) scripts/image.sh $(IMAGE)
+
+image-check: ## start the image that buildah made, read-only and without a privilege: a cluster of two serves (root, buildah, etcd)
+	@$(PYTHON) scripts/image_check.py $(IMAGE)
 
 units-check: build ## the units of systemd, as systemd-analyze judges them (needs systemd)
 	@scripts/units_check.sh $(RELEASE)

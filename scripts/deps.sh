@@ -2,8 +2,8 @@
 # Installs the Debian packages that are missing, as root; says the command otherwise. Quick when nothing is missing.
 #
 # BUILD=only is for who builds and installs nothing (pip): what the library and the program are built from, and only the
-# command is said, to root too. LINT=1 adds what `make lint` needs, ABI=1 what `make abi-check` does, MODELS=1 what `make models`
-# does, PLOT=1 what draws plots, PEERS=1 what makes virtual environments, DEB=1 what makes Debian packages, BARE=1 bare
+# command is said, to root too; BUILD=image installs these (Dockerfile). LINT=1 adds what `make lint` needs, ABI=1 what
+# `make abi-check` does, MODELS=1 what `make models` does, PLOT=1 what draws plots, PEERS=1 what makes virtual environments, DEB=1 what makes Debian packages, BARE=1 bare
 # Debian roots to try them on, ALERTS=1 Prometheus.
 set -eu
 
@@ -23,7 +23,7 @@ bare="debootstrap"
 alerts="prometheus"
 
 wanted="$build $libraries"
-if [ "${BUILD:-}" != only ]; then
+if [ -z "${BUILD:-}" ]; then
     wanted="$wanted $services"
     case ${PYTHON:-/usr/bin/python3} in
     /usr/bin/python3) wanted="$wanted $python" ;;
@@ -101,7 +101,10 @@ at_least() {
 at_least cmake 3.25 "$(cmake --version | awk 'NR == 1 { print $3 }')"
 at_least protobuf-c 1.4 "$(pkg-config --modversion libprotobuf-c)"
 at_least jansson 2.11 "$(pkg-config --modversion jansson)"
-if [ "${BUILD:-}" != only ]; then
+if [ -z "${BUILD:-}" ]; then
     at_least etcd 3.4 "$(etcd --version | awk 'NR == 1 { print $3 }')"
+fi
+if [ "${BUILD:-}" = image ]; then
+    exit 0 # Python is for tests, for generators and for the package.
 fi
 at_least python 3.11 "$("${PYTHON:-/usr/bin/python3}" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
