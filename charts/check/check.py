@@ -6,6 +6,8 @@ is in tests/charts and part of `make check`.
 
 import argparse
 import difflib
+import json
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -73,6 +75,32 @@ def refusals(run: helm.Helm, scratch: Path) -> None:
                 raise CheckError(f"{case['values']}: not {case['says']!r} but {e}") from e
         else:
             raise CheckError(f"{case['values']}: taken; {case['says']!r} was expected")
+
+
+def expressions(run: helm.Helm, scratch: Path) -> None:
+    """Prometheus can evaluate the alerts, and what the panels of the dashboard ask.
+
+    Raises
+    ------
+    CheckError
+        An expression is wrong.
+    """
+    groups: list[dict[str, Any]] = []
+    for document in helm.documents(run.render(helm.values_of("monitored"))):
+        if document["kind"] == "PrometheusRule":
+            groups += document["spec"]["groups"]
+        if document["kind"] == "ConfigMap" and "millrace.json" in document["data"]:
+            panels = json.loads(document["data"]["millrace.json"])["panels"]
+            targets = [target for panel in panels for target in panel["targets"]]
+            rules = [{"record": f"panel:{i}", "expr": t["expr"]} for i, t in enumerate(targets)]
+            groups.append({"name": "dashboard", "rules": rules})
+    if len(groups) != 2:
+        raise CheckError(f"{len(groups)} groups of expressions; alerts and panels are expected")
+    file = scratch / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": groups}))
+    done = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise CheckError(done.stderr + done.stdout)
 
 
 def _pod(workload: dict[str, Any]) -> dict[str, Any]:
@@ -169,6 +197,7 @@ def main() -> int:
     try:
         args.tools.mkdir(parents=True, exist_ok=True)
         directory = args.tools.resolve()
+        tools.need("promtool")
         if not (directory / "helm").exists():
             tools.need("go")
         with tempfile.TemporaryDirectory(prefix="millrace-chart-") as scratch:
@@ -176,9 +205,8 @@ def main() -> int:
             lint(run)
             golden(run, args.write)
             refusals(run, Path(scratch))
-            print(
-                f"chart-check: lint, golden files, refusals: ok ({len(helm.SETS)} sets of values)"
-            )
+            expressions(run, Path(scratch))
+            print(f"chart-check: Helm: ok ({len(helm.SETS)} sets of values)", flush=True)
             if not args.no_server:
                 tools.need("etcd", "openssl")
                 program, kinds = tools.apiserver(directory), tools.kinds(directory)
