@@ -3,8 +3,8 @@
 #
 # BUILD=only is for who builds and installs nothing (pip): what the library and the program are built from, and only the
 # command is said, to root too; BUILD=image installs these (Dockerfile). LINT=1 adds what `make lint` needs, ABI=1 what
-# `make abi-check` does, MODELS=1 what `make models` does, PLOT=1 what draws plots, PEERS=1 what makes virtual environments, DEB=1 what makes Debian packages, BARE=1 bare
-# Debian roots to try them on, ALERTS=1 Prometheus.
+# `make abi-check` does, MODELS=1 what `make models` does, PLOT=1 what draws plots, PEERS=1 what makes virtual environments,
+# DEB=1 what makes Debian packages, BARE=1 bare Debian roots to try them on, ALERTS=1 Prometheus.
 set -eu
 
 build="build-essential cmake ninja-build pkg-config"

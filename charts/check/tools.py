@@ -158,6 +158,6 @@ def need(*programs: str) -> None:
     for program in programs:
         if shutil.which(program) is None:
             hint = (
-                "Go 1.26 or later" if program == "go" else "`CHART=1 scripts/deps.sh` installs it"
+                "Go 1.26 or later" if program == "go" else "`ALERTS=1 scripts/deps.sh` installs it"
             )
             raise ToolError(f"{program} is not installed: {hint}")

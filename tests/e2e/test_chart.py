@@ -44,14 +44,15 @@ class Secrets:
         made = run("certs", f"--out={directory}")
         assert made.returncode == 0, made.stderr
         access = json.loads((directory / "access.json").read_text())
-        access["identities"] += [self._token("worker", "worker"), self._token("status", "read")]
-        access["identities"].append(
-            {
-                "name": "servers",
-                "roles": ["read"],
-                "spiffe": access["identities"][2]["spiffe"].replace("/worker", "/dispatcher"),
-            }
-        )
+        tokens = [self._token("worker", "worker"), self._token("status", "read")]
+        worker = next(i["spiffe"] for i in access["identities"] if i["roles"] == ["worker"])
+        dispatcher = worker.replace("/worker", "/dispatcher")
+        access["identities"] = [i for i in access["identities"] if i.get("spiffe") != dispatcher]
+        # The same certificate is the client's, too.
+        access["identities"] += [
+            *tokens,
+            {"name": "servers", "roles": ["read"], "spiffe": dispatcher},
+        ]
         (directory / "access.json").write_text(json.dumps(access))
         (directory / "metrics.token").write_text("0123456789abcdef\n")
 
