@@ -55,9 +55,15 @@ def check_values():
     jsonschema.Draft7Validator.check_schema(schema)
     validator = jsonschema.Draft7Validator(schema)
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    for file in [CHART / "values.yaml", *sorted((CHART / "ci").glob("*.yaml"))]:
-        for e in validator.iter_errors(yaml.safe_load(file.read_text())):
-            yield f"{file.name}: {'.'.join(map(str, e.absolute_path))}: {e.message}"
+    files = [CHART / "values.yaml", *sorted((CHART / "ci").glob("*.yaml"))]
+    texts = [(file.name, file.read_text()) for file in files]
+    page = (ROOT / "docs/run/kubernetes.md").read_text()
+    texts += [
+        ("kubernetes.md", text) for text in re.findall(r"^ *```yaml\n(.*?)```", page, re.M | re.S)
+    ]
+    for name, text in texts:
+        for e in validator.iter_errors(yaml.safe_load(text)):
+            yield f"{name}: {'.'.join(map(str, e.absolute_path))}: {e.message}"
     top = set(schema["properties"]) - {"global"}
     for name in sorted(top ^ set(values)):
         yield f"'{name}' is in only one of values.yaml and values.schema.json"
