@@ -9,12 +9,11 @@
 #include <unistd.h>
 
 #define EXIT_USAGE 2
+#define COMMAND_LINE "  %-16s %s\n"
 
 struct command {
-    const char *name;
-    const struct opt_program *program;       /* NULL: it takes words alone */
-    int (*run)(void *values, mr_error *err); /* of a program */
-    int (*run_words)(int argc, char **argv); /* of none; returns the exit status */
+    const struct opt_program *program;
+    int (*run)(void *values, mr_error *err);
     bool serves;        /* and ends in order when it is told to, from the first moment on */
     size_t run_options; /* of a server: where its values have them */
 };
@@ -24,8 +23,10 @@ union values {
     struct worker_values worker;
     struct dev_values dev;
     struct status_values status;
-    struct dataset_values dataset;
-    struct job_values job;
+    struct list_values list;
+    struct show_values show;
+    struct delete_values delete;
+    struct job_delete_values job_delete;
     struct state_values state;
     struct certs_values certs;
     struct token_values token;
@@ -51,7 +52,31 @@ static void let_signals_through(void)
     (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &signals_before, NULL, sizeof signals_before);
 }
 
-static int command_version(int argc, char **argv)
+#define PROGRAM(command) .program = &mr_program_##command, .run = command_##command
+#define SERVER(command)                                                                            \
+    PROGRAM(command), .serves = true, .run_options = offsetof(struct command##_values, run)
+
+static const struct command commands[] = {
+    {SERVER(dev)},           {PROGRAM(status)},          {PROGRAM(dataset_list)},
+    {PROGRAM(dataset_show)}, {PROGRAM(dataset_delete)},  {PROGRAM(job_list)},
+    {PROGRAM(job_show)},     {PROGRAM(job_why)},         {PROGRAM(job_delete)},
+    {SERVER(worker)},        {PROGRAM(worker_list)},     {PROGRAM(worker_show)},
+    {SERVER(dispatcher)},    {PROGRAM(dispatcher_list)}, {PROGRAM(state_get)},
+    {PROGRAM(state_tree)},   {PROGRAM(state_check)},     {PROGRAM(certs)},
+    {PROGRAM(token)},
+};
+
+static const struct command *command_of(const struct opt_program *program)
+{
+    const struct command *c = commands;
+
+    while (c->program != program) {
+        c++;
+    }
+    return c;
+}
+
+static int print_version(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--json") == 0) {
         printf("{\"version\":\"%s\",\"compiler\":\"%s\"}\n", MR_VERSION, __VERSION__);
@@ -61,30 +86,7 @@ static int command_version(int argc, char **argv)
     return 0;
 }
 
-static int command_help(int argc, char **argv);
-
-#define PROGRAM(command)                                                                           \
-    .name = #command, .program = &mr_program_##command, .run = command_##command
-#define SERVER(command)                                                                            \
-    PROGRAM(command), .serves = true, .run_options = offsetof(struct command##_values, run)
-
-static const struct command commands[] = {
-    {SERVER(dev)},
-    {PROGRAM(status)},
-    {PROGRAM(dataset)},
-    {PROGRAM(job)},
-    {PROGRAM(state)},
-    {PROGRAM(certs)},
-    {PROGRAM(token)},
-    {SERVER(dispatcher)},
-    {SERVER(worker)},
-    {.name = "version", .run_words = command_version},
-    {.name = "help", .run_words = command_help},
-};
-
-#define COMMANDS (sizeof commands / sizeof commands[0])
-
-static void print_help(FILE *out)
+static void print_overview(FILE *out)
 {
     fprintf(out, "millrace: input data for training jobs, read and prepared by a pool of workers\n"
                  "\n"
@@ -92,55 +94,55 @@ static void print_help(FILE *out)
                  "  millrace dev                                # a whole cluster on this machine, "
                  "until Ctrl-C\n"
                  "  millrace status --service localhost:5050    # what a cluster is doing\n"
-                 "  millrace state tree                         # what etcd keeps of it\n"
+                 "  millrace job show train                     # one job of it\n"
                  "\n"
                  "Commands:\n");
-    for (size_t i = 0; i < COMMANDS; i++) {
-        const char *summary = commands[i].program != NULL ? commands[i].program->summary
-                              : strcmp(commands[i].name, "help") == 0
-                                  ? "print this text, or with COMMAND the help of that command"
-                                  : "print the version; --json: and the compiler";
-        fprintf(out, "  %-12s %s\n", commands[i].name, summary);
+    for (const struct opt_program *const *p = mr_programs; *p != NULL; p++) {
+        fprintf(out, COMMAND_LINE, (*p)->name, (*p)->summary);
     }
+    fprintf(out, COMMAND_LINE, "version", "print the version; --json: and the compiler");
+    fprintf(out, COMMAND_LINE, "help", "print this text, or with COMMAND the help of that command");
     fprintf(out, "\nExit status: %s.\n", mr_exit_statuses);
 }
 
-static const struct command *find(const char *name)
+static int refuse(const mr_error *err)
 {
-    for (size_t i = 0; i < COMMANDS; i++) {
-        if (strcmp(commands[i].name, name) == 0) {
-            return &commands[i];
+    fprintf(stderr, "millrace: %s\nSee: millrace help\n", err->message);
+    return EXIT_USAGE;
+}
+
+/* Of a noun that is no program by itself; NULL: @word is none. */
+static const struct opt_noun *noun_of(const char *word)
+{
+    for (const struct opt_noun *n = mr_nouns; n->name != NULL; n++) {
+        if (strcmp(n->name, word) == 0) {
+            return n;
         }
     }
     return NULL;
 }
 
-static int unknown(const char *name)
+/* @argv: what stands behind "help". */
+static int print_help(int argc, char **argv)
 {
-    const char *names[COMMANDS];
+    const struct opt_noun *noun = argc == 1 ? noun_of(argv[0]) : NULL;
+    const struct opt_program *program;
+    mr_error err;
+    int words;
 
-    for (size_t i = 0; i < COMMANDS; i++) {
-        names[i] = commands[i].name;
+    if (argc == 0 || strcmp(argv[0], "help") == 0 || strcmp(argv[0], "version") == 0) {
+        print_overview(stdout);
+        return 0;
     }
-    const char *nearest = opt_nearest(name, names, COMMANDS);
-    fprintf(stderr, "millrace: no command '%s'%s%s%s\nSee: millrace help\n", MR_SHOWN(name),
-            nearest == NULL ? "" : "; did you mean '", nearest == NULL ? "" : nearest,
-            nearest == NULL ? "" : "'?");
-    return EXIT_USAGE;
-}
-
-static int command_help(int argc, char **argv)
-{
-    const struct command *c = argc > 1 ? find(argv[1]) : NULL;
-
-    if (argc > 1 && c == NULL) {
-        return unknown(argv[1]);
+    if (noun != NULL) {
+        opt_print_noun(noun, mr_programs, stdout);
+        return 0;
     }
-    if (c != NULL && c->program != NULL) {
-        opt_print_help(c->program, stdout);
-    } else {
-        print_help(stdout);
+    program = opt_find(mr_programs, argc, argv, &words, &err);
+    if (program == NULL) {
+        return refuse(&err);
     }
+    opt_print_help(program, stdout);
     return 0;
 }
 
@@ -156,7 +158,7 @@ static int run_program(const struct command *c, int argc, char **argv)
     if (rc == OPT_RUN) {
         rc = c->run(&values, &err);
     }
-    return rc < 0 ? run_fail(c->name, opts, &err) : 0;
+    return rc < 0 ? run_fail(c->program->name, opts, &err) : 0;
 }
 
 static int end_output(const char *program)
@@ -166,31 +168,57 @@ static int end_output(const char *program)
     return output_end(&err) < 0 ? run_fail(program, NULL, &err) : 0;
 }
 
-int main(int argc, char **argv)
+static bool is_one_of(const char *word, const char *a, const char *b)
 {
-    const struct command *c = argc < 2 ? NULL : find(argv[1]);
+    return strcmp(word, a) == 0 || strcmp(word, b) == 0;
+}
 
-    output_guard();
-    if (c == NULL || !c->serves) {
-        let_signals_through();
-    }
-    if (argc < 2) {
-        print_help(stderr);
+/* What is asked about this executable itself: its exit status, or -1 for anything else. */
+static int answer(int argc, char **argv)
+{
+    if (argc == 0) {
+        print_overview(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        c = find("help");
-        argc = 2; /* of all */
-    } else if (strcmp(argv[1], "--version") == 0) {
-        c = find("version");
-        argc = 2;
+    if (is_one_of(argv[0], "version", "--version")) {
+        return print_version(argv[0][0] == '-' ? 1 : argc, argv);
     }
-    if (c == NULL) {
-        return unknown(argv[1]);
+    if (strcmp(argv[0], "help") == 0) {
+        return print_help(argc - 1, argv + 1);
     }
-    int status =
-        c->program != NULL ? run_program(c, argc - 1, argv + 1) : c->run_words(argc - 1, argv + 1);
+    if (is_one_of(argv[0], "--help", "-h")) {
+        return print_help(0, NULL);
+    }
+    if (argc == 2 && is_one_of(argv[1], "--help", "-h") && noun_of(argv[0]) != NULL) {
+        return print_help(1, argv);
+    }
+    return -1;
+}
 
-    return status == 0 ? end_output(c->name)
-                       : status; /* What a program prints is all out, or it has failed. */
+static int run(int argc, char **argv)
+{
+    const struct opt_program *program = NULL;
+    mr_error err = {0};
+    int words;
+    int status = answer(argc, argv);
+
+    if (status < 0) {
+        program = opt_find(mr_programs, argc, argv, &words, &err);
+    }
+    if (program == NULL || !command_of(program)->serves) {
+        let_signals_through();
+    }
+    if (program != NULL) {
+        status = run_program(command_of(program), argc - words + 1, argv + words - 1);
+    } else if (status < 0) {
+        status = refuse(&err);
+    }
+    /* What a program prints is all out, or it has failed. */
+    return status == 0 ? end_output(program != NULL ? program->name : argv[0]) : status;
+}
+
+int main(int argc, char **argv)
+{
+    output_guard();
+    return run(argc - 1, argv + 1);
 }

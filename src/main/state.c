@@ -49,11 +49,13 @@ static int refuse_empty(const struct state_source *from, const char *root, const
                         known ? (int)names->len : 4, known ? (const char *)names->data : "none");
 }
 
-static int run_on(const struct state_values *v, mr_store *store, struct mr_buf *out, mr_error *err)
+enum verb { GET, TREE, CHECK };
+
+static int run_on(const struct state_values *v, enum verb verb, mr_store *store, struct mr_buf *out,
+                  mr_error *err)
 {
-    bool get = strcmp(v->words[0], "get") == 0;
     char root[MR_ROOT_SIZE];
-    const char *key = get ? v->words[1] : "";
+    const char *key = verb == GET ? v->words[0] : "";
     struct state read = {0};
     MR_AUTO(state_free) struct state *state = &read;
 
@@ -64,52 +66,24 @@ static int run_on(const struct state_values *v, mr_store *store, struct mr_buf *
                                 .where = v->etcd_endpoints,
                                 .cluster = v->cluster,
                                 .timeout_ms = v->timeout,
-                                .with_parts = get};
+                                .with_parts = verb == GET};
 
     MR_TRY(state_read(&from, key, prefix, state, err));
     if (state->count == 0) {
         return refuse_empty(&from, root, key, prefix, err);
     }
-    if (strcmp(v->words[0], "check") == 0) {
+    if (verb == CHECK) {
         return judge(v, state, out, err);
     }
     if (v->json) {
         return state_print_json(state, out, err);
     }
-    if (get) {
+    if (verb == GET) {
         state_print_values(state, !prefix, out);
     } else {
         state_print_tree(state, out);
     }
     return MR_OK;
-}
-
-static int check_words(const struct state_values *v, mr_error *err)
-{
-    static const char *const verbs[] = {"get", "tree", "check"};
-    const char *verb = v->words[0];
-
-    if (verb == NULL) {
-        return mr_error_set(err, MR_EINVAL, "get KEY, tree or check?");
-    }
-    if (strcmp(verb, "get") == 0) {
-        return v->words[1] != NULL
-                   ? MR_OK
-                   : mr_error_set(err, MR_EINVAL,
-                                  "get needs a key: jobs/train, or jobs/ for all of them");
-    }
-    for (size_t i = 1; i < sizeof verbs / sizeof verbs[0]; i++) {
-        if (strcmp(verb, verbs[i]) == 0) {
-            return v->words[1] == NULL ? MR_OK
-                                       : mr_error_set(err, MR_EINVAL, "%s takes no '%s'", verb,
-                                                      MR_SHOWN(v->words[1]));
-        }
-    }
-    const char *nearest = opt_nearest(verb, verbs, sizeof verbs / sizeof verbs[0]);
-
-    return mr_error_set(err, MR_EINVAL, "no command 'state %s'%s%s%s", MR_SHOWN(verb),
-                        nearest == NULL ? "" : "; did you mean '", nearest == NULL ? "" : nearest,
-                        nearest == NULL ? "" : "'?");
 }
 
 static void store_close(mr_store *store)
@@ -121,9 +95,8 @@ static void store_close(mr_store *store)
 
 MR_AUTO_DEFINE(mr_store, store_close)
 
-int command_state(void *values, mr_error *err)
+static int run_verb(const struct state_values *v, enum verb verb, mr_error *err)
 {
-    const struct state_values *v = values;
     struct mr_etcd_options etcd = {.endpoints = v->etcd_endpoints,
                                    .ca_file = v->etcd.ca,
                                    .cert_file = v->etcd.cert,
@@ -137,8 +110,22 @@ int command_state(void *values, mr_error *err)
 
     /* An endpoint that does not answer is told once, at the end. */
     mr_log_init(MR_LOG_ERROR, MR_LOG_TEXT, "state");
-    MR_TRY(check_words(v, err));
     MR_TRY(mr_etcd_open(&etcd, &store, err));
-    MR_TRY(run_on(v, store, out, err));
+    MR_TRY(run_on(v, verb, store, out, err));
     return output_print(out, err);
+}
+
+int command_state_get(void *values, mr_error *err)
+{
+    return run_verb(values, GET, err);
+}
+
+int command_state_tree(void *values, mr_error *err)
+{
+    return run_verb(values, TREE, err);
+}
+
+int command_state_check(void *values, mr_error *err)
+{
+    return run_verb(values, CHECK, err);
 }

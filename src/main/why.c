@@ -87,19 +87,13 @@ static void say_job(json_t *job, struct mr_buf *out)
     say_parts(why, out);
 }
 
-int why_render(const char *json, struct mr_buf *out, mr_error *err)
+void why_render(const json_t *picked, struct mr_buf *out)
 {
-    json_error_t at;
-    json_t *doc = json_loads(json, 0, &at), *job;
+    json_t *job;
     size_t i;
 
-    if (doc == NULL) {
-        return mr_error_set(err, MR_EINVAL, "the dispatcher's status: %s", at.text);
-    }
-    json_array_foreach(json_object_get(doc, "jobs"), i, job)
+    json_array_foreach(json_object_get(picked, "jobs"), i, job)
     {
         say_job(job, out);
     }
-    json_decref(doc);
-    return out->failed ? mr_error_nomem(err) : MR_OK;
 }

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 
-#include <millrace/base.h>
+#include <jansson.h>
 
-/* @json: as pick_job() gives it. */
-int why_render(const char *json, struct mr_buf *out, mr_error *err);
+/* @picked: as pick_job() gives it. */
+void why_render(const json_t *picked, struct mr_buf *out);

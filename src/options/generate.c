@@ -45,6 +45,41 @@ static void print_markdown_row(const struct opt *o)
     printf(" |\n");
 }
 
+/* The first program that has the same options as @p. */
+static const struct opt_program *first_with(const struct opt_program *p)
+{
+    const struct opt_program *const *first = mr_programs;
+
+    while ((*first)->opts != p->opts) {
+        first++;
+    }
+    return *first;
+}
+
+/* A section: @p, and those that have the same options. */
+static void print_markdown_programs(const struct opt_program *const *p)
+{
+    const struct opt_program *first = *p;
+
+    printf("\n## millrace %s", first->name);
+    for (const struct opt_program *const *other = p + 1; *other != NULL; other++) {
+        if ((*other)->opts == first->opts) {
+            printf(", %s", (*other)->name);
+        }
+    }
+    printf("\n\n");
+    for (const struct opt_program *const *one = p; *one != NULL; one++) {
+        if ((*one)->opts == first->opts) {
+            printf("    millrace %s%s%s    # %s\n", (*one)->name, (*one)->usage != NULL ? " " : "",
+                   (*one)->usage != NULL ? (*one)->usage : "", (*one)->summary);
+        }
+    }
+    printf("\n| option | default | bounds | meaning |\n| --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < first->n_opts; i++) {
+        print_markdown_row(&first->opts[i]);
+    }
+}
+
 static void print_markdown(void)
 {
     printf("# Options\n\n"
@@ -59,6 +94,8 @@ static void print_markdown(void)
            "* Durations are written `250ms`, `10s`, `5m`, `1h`, `1d`; sizes `64MiB`, `1GB`. For "
            "programs, each duration\n"
            "  `--name` is also `--name-ms NUMBER`.\n"
+           "* A noun and its verbs share variables: `MILLRACE_JOB_TIMEOUT` is of `job list` and of "
+           "`job show`.\n"
            "* The options marked * mean the same in every program: `MILLRACE_<OPTION>` sets them "
            "for all.\n"
            "* `--owner-pid`, `--ready-fd` and `--last-log-fd` are for parent processes; no "
@@ -66,12 +103,8 @@ static void print_markdown(void)
            "Exit status: %s.\n",
            mr_exit_statuses);
     for (const struct opt_program *const *p = mr_programs; *p != NULL; p++) {
-        printf("\n## millrace %s%s%s\n\n%c%s.\n\n| option | default | bounds | meaning |\n| --- | "
-               "--- | --- | --- |\n",
-               (*p)->name, (*p)->usage != NULL ? " " : "", (*p)->usage != NULL ? (*p)->usage : "",
-               toupper((unsigned char)(*p)->summary[0]), (*p)->summary + 1);
-        for (size_t i = 0; i < (*p)->n_opts; i++) {
-            print_markdown_row(&(*p)->opts[i]);
+        if (first_with(*p) == *p) {
+            print_markdown_programs(p);
         }
     }
 }
@@ -91,30 +124,10 @@ static void print_roff(const char *s)
     }
 }
 
-static int print_man(const char *name)
+static void print_man_options(const struct opt_program *p)
 {
-    const struct opt_program *const *p = mr_programs;
-
-    while (*p != NULL && strcmp((*p)->name, name) != 0) {
-        p++;
-    }
-    if (*p == NULL) {
-        return 1;
-    }
-    printf(".\\\" Generated from src/options/*.def.\n.TH MILLRACE\\-");
-    print_upper(name);
-    printf(" 1 \"\" \"millrace %s\" \"Millrace\"\n.SH NAME\nmillrace\\-%s \\- ", MR_VERSION, name);
-    print_roff((*p)->summary);
-    printf("\n.SH SYNOPSIS\n.B millrace %s\n", name);
-    if ((*p)->usage != NULL) {
-        print_roff((*p)->usage);
-        printf("\n");
-    }
-    printf("[options]\n.SH EXAMPLES\n.nf\n");
-    print_roff((*p)->examples);
-    printf(".fi\n.SH OPTIONS\n");
-    for (size_t i = 0; i < (*p)->n_opts; i++) {
-        const struct opt *o = &(*p)->opts[i];
+    for (size_t i = 0; i < p->n_opts; i++) {
+        const struct opt *o = &p->opts[i];
         char text[512];
 
         printf(".TP\n.BI \\-\\-");
@@ -126,17 +139,92 @@ static int print_man(const char *name)
         print_roff(text);
         printf("\n");
     }
+}
+
+/* What the name of a page says; NULL: there is nothing that is called @noun. */
+static const char *summary_of(const char *noun)
+{
+    for (const struct opt_program *const *p = mr_programs; *p != NULL; p++) {
+        if (strcmp((*p)->name, noun) == 0) {
+            return (*p)->summary;
+        }
+    }
+    for (const struct opt_noun *n = mr_nouns; n->name != NULL; n++) {
+        if (strcmp(n->name, noun) == 0) {
+            return n->summary;
+        }
+    }
+    return NULL;
+}
+
+static void print_man_synopsis(const char *noun)
+{
+    const char *between = "";
+
+    printf(".SH SYNOPSIS\n");
+    for (const struct opt_program *const *p = mr_programs; *p != NULL; p++) {
+        if (opt_is_of(*p, noun)) {
+            printf("%s.B millrace %s\n", between, (*p)->name);
+            if ((*p)->usage != NULL) {
+                print_roff((*p)->usage);
+                printf("\n");
+            }
+            printf("[options]\n");
+            between = ".br\n";
+        }
+    }
+    printf(".SH EXAMPLES\n.nf\n");
+    for (const struct opt_program *const *p = mr_programs; *p != NULL; p++) {
+        print_roff(opt_is_of(*p, noun) ? (*p)->examples : "");
+    }
+    printf(".fi\n");
+}
+
+/* Each page once, by its noun. */
+static void print_man_others(const char *noun)
+{
+    const char *last = noun;
+
+    printf("\n.SH SEE ALSO\n");
+    for (const struct opt_program *const *p = mr_programs; *p != NULL; p++) {
+        if (!opt_is_of(*p, noun) && strncmp((*p)->name, last, strcspn((*p)->name, " ")) != 0) {
+            printf(".BR millrace\\-%.*s (1)\n", (int)strcspn((*p)->name, " "), (*p)->name);
+            last = (*p)->name;
+        }
+    }
+}
+
+static int print_man(const char *noun)
+{
+    const char *summary = summary_of(noun);
+
+    if (summary == NULL) {
+        return 1;
+    }
+    printf(".\\\" Generated from src/options/*.def.\n.TH MILLRACE\\-");
+    print_upper(noun);
+    printf(" 1 \"\" \"millrace %s\" \"Millrace\"\n.SH NAME\nmillrace\\-%s \\- ", MR_VERSION, noun);
+    print_roff(summary);
+    printf("\n");
+    print_man_synopsis(noun);
+    printf(".SH OPTIONS\n");
+    for (const struct opt_program *const *p = mr_programs; *p != NULL; p++) {
+        if (!opt_is_of(*p, noun)) {
+            continue;
+        }
+        if (strcmp((*p)->name, noun) != 0) {
+            printf(".SS millrace %s\n", (*p)->name);
+            print_roff((*p)->summary);
+            printf(".\n");
+        }
+        print_man_options(*p);
+    }
     printf(".SH ENVIRONMENT\n.B MILLRACE_");
-    print_upper(name);
+    print_upper(noun);
     printf("_SOME_OPTION\nsets \\-\\-some\\-option of this program. A flag wins over a variable.\n"
            ".SH EXIT STATUS\n");
     print_roff(mr_exit_statuses);
-    printf("\n.SH SEE ALSO\n");
-    for (const struct opt_program *const *other = mr_programs; *other != NULL; other++) {
-        if (other != p) {
-            printf(".BR millrace\\-%s (1)\n", (*other)->name);
-        }
-    }
+    print_man_others(noun);
     return 0;
 }
 

@@ -20,8 +20,10 @@ const char *opt_value_name(const struct opt *o)
 
 void opt_variable(const char *program, const struct opt *o, char *name, size_t size)
 {
-    (void)snprintf(name, size, program != NULL ? "MILLRACE_%2$s_%1$s" : "MILLRACE_%1$s", o->name,
-                   program);
+    int noun = program != NULL ? (int)strcspn(program, " ") : 0;
+
+    (void)snprintf(name, size, "MILLRACE_%.*s%s%s", noun, program != NULL ? program : "",
+                   program != NULL ? "_" : "", o->name);
     for (char *c = name; *c != '\0'; c++) {
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
     }
@@ -108,4 +110,19 @@ void opt_print_help(const struct opt_program *p, FILE *out)
         fprintf(out, "MILLRACE_SOME_OPTION sets it for all programs, for these options:\n  ");
         print_wrapped(shared, 2, out);
     }
+}
+
+void opt_print_noun(const struct opt_noun *noun, const struct opt_program *const *all, FILE *out)
+{
+    fprintf(out, "millrace %s: %s\n\nExamples:\n", noun->name, noun->summary);
+    for (const struct opt_program *const *p = all; *p != NULL; p++) {
+        fprintf(out, "%s", opt_is_of(*p, noun->name) ? (*p)->examples : "");
+    }
+    fprintf(out, "\nCommands:\n");
+    for (const struct opt_program *const *p = all; *p != NULL; p++) {
+        if (opt_is_of(*p, noun->name)) {
+            fprintf(out, "  %-*s %s\n", LEFT, (*p)->name, (*p)->summary);
+        }
+    }
+    fprintf(out, "\nThe options of one of them: millrace help %s COMMAND\n", noun->name);
 }

@@ -3,7 +3,7 @@
  * of C structures, their defaults, flags, environment variables, bounds, --help and "did you mean",
  * docs/run/options.md, the man pages, the Python configs and a JSON schema (generate.c).
  *
- * Precedence: flag, then MILLRACE_<PROGRAM>_<OPTION>, then MILLRACE_<OPTION> for options of
+ * Precedence: flag, then MILLRACE_<NOUN>_<OPTION> (the first word of the program), then MILLRACE_<OPTION> for options of
  * OPT_SHARED, then the default. Flags are --name=value or --name value, in any order; a name may be
  * cut short where only one option begins so; a duration --x is also --x-ms NUMBER, for programs.
  *
@@ -90,7 +90,8 @@ struct opt {
 #define PYTHON(field) .python = (field)
 
 struct opt_program {
-    const char *name;     /* "dispatcher": of the subcommand */
+    const char *name;     /* "dispatcher", or a noun and its verb: "job list" */
+    const char *verb;     /* "run": may stand behind a name that is a noun alone; NULL: none */
     const char *summary;  /* one line */
     const char *examples; /* lines of "command    # comment" */
     const struct opt *opts;
@@ -98,6 +99,13 @@ struct opt_program {
     const char *usage;  /* "get KEY|tree|check": what stands before the options; NULL: nothing */
     size_t args_offset; /* const char *[n_args]: those words, NULL where there is none */
     size_t n_args;
+    size_t n_needed; /* of those words: the others may be missing */
+};
+
+/* What the verbs of a noun are about, where the noun alone is no program. */
+struct opt_noun {
+    const char *name;
+    const char *summary;
 };
 
 enum opt_result {
@@ -111,6 +119,15 @@ int opt_parse(const struct opt_program *program, int argc, char *const *argv, vo
               mr_error *err);
 
 void opt_print_help(const struct opt_program *program, FILE *out);
+/* Of a noun whose verbs are among @all. */
+void opt_print_noun(const struct opt_noun *noun, const struct opt_program *const *all, FILE *out);
+
+/* The program among @all (NULL ends them) that @argv[0..argc-1] begins with; *@words of them are
+ * its name. NULL, and @err says what was probably meant: there is no such one. */
+const struct opt_program *opt_find(const struct opt_program *const *all, int argc,
+                                   char *const *argv, int *words, mr_error *err);
+/* Is @program, or its noun, called @noun? */
+bool opt_is_of(const struct opt_program *program, const char *noun);
 
 /* The one of @n @names that @wrong was probably meant to be, or NULL. */
 const char *opt_nearest(const char *wrong, const char *const *names, size_t n);
@@ -124,8 +141,8 @@ int opt_check(const struct opt *o, const void *values, mr_error *err);
 
 /* Set the value of @o in *@into as @text says. @in_ms: the option was given as --name-ms. */
 int opt_set(const struct opt *o, const char *text, bool in_ms, void *into, mr_error *err);
-/* Of help: "HOST:PORT", "text|json", ""; and MILLRACE_<PROGRAM>_<OPTION>, or with @program NULL
- * MILLRACE_<OPTION>. */
+/* Of help: "HOST:PORT", "text|json", ""; and MILLRACE_<NOUN>_<OPTION> of @program, a program's
+ * name, or with NULL MILLRACE_<OPTION>. */
 const char *opt_value_name(const struct opt *o);
 void opt_variable(const char *program, const struct opt *o, char *name, size_t size);
 /* "help. Without it: unset. [default] (bounds)" in one line, each part if there is one. */

@@ -7,10 +7,12 @@
 #define NAMES_MAX 64
 #define WORD_MAX 40
 
-/* Edits that turn @a into @b; words are cut at WORD_MAX. */
+/* Edits that turn @a into @b: a letter too many, missing or another one, or two of them swapped.
+ * Words are cut at WORD_MAX. */
 static size_t edit_distance(const char *a, const char *b)
 {
-    size_t row[WORD_MAX + 1];
+    size_t rows[3][WORD_MAX + 1];
+    size_t *before = rows[0], *last = rows[1], *row = rows[2];
     size_t n = strnlen(a, WORD_MAX);
     size_t m = strnlen(b, WORD_MAX);
 
@@ -18,15 +20,18 @@ static size_t edit_distance(const char *a, const char *b)
         row[j] = j;
     }
     for (size_t i = 1; i <= n; i++) {
-        size_t diagonal = row[0];
+        size_t *oldest = before;
 
+        before = last;
+        last = row;
+        row = oldest;
         row[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            size_t replaced = diagonal + (a[i - 1] != b[j - 1] ? 1 : 0);
-            size_t least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-
-            diagonal = row[j];
-            row[j] = MR_MIN(replaced, least);
+            row[j] = MR_MIN(last[j], row[j - 1]) + 1;
+            row[j] = MR_MIN(row[j], last[j - 1] + (a[i - 1] != b[j - 1] ? 1 : 0));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                row[j] = MR_MIN(row[j], before[j - 2] + 1);
+            }
         }
     }
     return row[m];
@@ -153,6 +158,21 @@ static int parse_one(const struct opt_program *p, int argc, char *const *argv, i
     return opt_set(o, value, in_ms, into, err);
 }
 
+/* "NAME is missing: millrace job show NAME [options]" */
+static int check_words(const struct opt_program *p, const void *values, mr_error *err)
+{
+    const char *const *words =
+        (const char *const *)(const void *)((const char *)values + p->args_offset);
+
+    for (size_t i = 0; i < p->n_needed; i++) {
+        if (words[i] == NULL) {
+            return mr_error_set(err, MR_EINVAL, "%s is missing: millrace %s %s", p->usage, p->name,
+                                p->usage);
+        }
+    }
+    return MR_OK;
+}
+
 /* A word that is no option. */
 static int take_word(const struct opt_program *p, const char *word, void *into, mr_error *err)
 {
@@ -210,5 +230,7 @@ int opt_parse(const struct opt_program *p, int argc, char *const *argv, void *in
             rc = take_word(p, argv[i], into, err);
         }
     }
-    return rc == MR_OK ? check_required(p, into, err) : rc;
+    MR_TRY(rc);
+    MR_TRY(check_words(p, into, err));
+    return check_required(p, into, err);
 }

@@ -42,15 +42,27 @@ static const struct opt status_options[] = {
 };
 #undef VALUES
 
-#define VALUES struct dataset_values
-static const struct opt dataset_options[] = {
-#include "options/dataset.def"
+#define VALUES struct list_values
+static const struct opt list_options[] = {
+#include "options/list.def"
 };
 #undef VALUES
 
-#define VALUES struct job_values
-static const struct opt job_options[] = {
-#include "options/job.def"
+#define VALUES struct show_values
+static const struct opt show_options[] = {
+#include "options/show.def"
+};
+#undef VALUES
+
+#define VALUES struct delete_values
+static const struct opt delete_options[] = {
+#include "options/delete.def"
+};
+#undef VALUES
+
+#define VALUES struct job_delete_values
+static const struct opt job_delete_options[] = {
+#include "options/job_delete.def"
 };
 #undef VALUES
 
@@ -72,10 +84,19 @@ static const struct opt token_options[] = {
 };
 #undef VALUES
 
+#define VALUES struct state_values
+static const struct opt state_check_options[] = {
+#include "options/state_check.def"
+};
+#undef VALUES
+
 #define OPTIONS(table) .opts = (table), .n_opts = COUNT(table)
+#define ONE_WORD(values, what)                                                                     \
+    .usage = (what), .args_offset = offsetof(struct values, words), .n_args = 1, .n_needed = 1
 
 const struct opt_program mr_program_dispatcher = {
     .name = "dispatcher",
+    .verb = "run",
     .summary = "one replica of the control plane",
     .examples =
         "  millrace dispatcher                                # with an etcd of its own, on "
@@ -92,6 +113,7 @@ const struct opt_program mr_program_dispatcher = {
 
 const struct opt_program mr_program_worker = {
     .name = "worker",
+    .verb = "run",
     .summary = "executes datasets and serves their elements",
     .examples =
         "  millrace worker --dispatcher localhost:5050\n"
@@ -120,46 +142,93 @@ const struct opt_program mr_program_status = {
     OPTIONS(status_options),
 };
 
-const struct opt_program mr_program_dataset = {
-    .name = "dataset",
+const struct opt_program mr_program_dataset_list = {
+    .name = "dataset list",
+    .summary = "the datasets that are registered",
+    .examples = "  millrace dataset list\n",
+    OPTIONS(list_options),
+};
+
+const struct opt_program mr_program_dataset_show = {
+    .name = "dataset show",
+    .summary = "one dataset, and the jobs that use it",
+    .examples = "  millrace dataset show digits\n",
+    OPTIONS(show_options),
+    ONE_WORD(show_values, "ID"),
+};
+
+const struct opt_program mr_program_dataset_delete = {
+    .name = "dataset delete",
     .summary = "delete a dataset",
-    .examples = "  millrace dataset delete digits     # refused while a job uses it\n",
-    OPTIONS(dataset_options),
-    .usage = "delete ID",
-    .args_offset = offsetof(struct dataset_values, words),
-    .n_args = 2,
+    .examples = "  millrace dataset delete digits       # refused while a job uses it\n",
+    OPTIONS(delete_options),
+    ONE_WORD(delete_values, "ID"),
 };
 
-const struct opt_program mr_program_job = {
-    .name = "job",
-    .summary =
-        "show a job (iterations, tasks, productions), say what bounds it, or delete it and what it "
-        "knows of its reads",
+const struct opt_program mr_program_job_list = {
+    .name = "job list",
+    .summary = "the jobs: who reads, how far they are, what they lost",
+    .examples = "  millrace job list\n"
+                "  millrace job list --json | jq '.[] | select(.name == \"train\")'\n",
+    OPTIONS(list_options),
+};
+
+const struct opt_program mr_program_job_show = {
+    .name = "job show",
+    .summary = "one job: its iterations, tasks, sources and productions",
     .examples = "  millrace job show train              # or an id; all trainers of that name\n"
-                "  millrace job show train+t1           # one of them\n"
-                "  millrace job why train               # what bounds it, and what to change\n"
-                "  millrace job delete train            # refused while it has clients\n"
-                "  millrace job delete train --force    # their reads fail\n",
-    OPTIONS(job_options),
-    .usage = "show|why|delete NAME",
-    .args_offset = offsetof(struct job_values, words),
-    .n_args = 2,
+                "  millrace job show train+t1           # one of them\n",
+    OPTIONS(show_options),
+    ONE_WORD(show_values, "NAME"),
 };
 
-const struct opt_program mr_program_state = {
-    .name = "state",
-    .summary = "show or verify the stored state of a cluster",
-    .examples = "  millrace state tree                          # every key, with a line about "
-                "what it says\n"
-                "  millrace state get jobs/train | jq           # one value; with a slash, all "
-                "below it: jobs/\n"
-                "  millrace state check --cluster prod --etcd-endpoints etcd-0:2379,etcd-1:2379\n"
-                "                                               # exit status 0: nothing wrong, 6: "
-                "something is\n",
+const struct opt_program mr_program_job_why = {
+    .name = "job why",
+    .summary = "what bounds a job, and what to change",
+    .examples = "  millrace job why train\n",
+    OPTIONS(show_options),
+    ONE_WORD(show_values, "NAME"),
+};
+
+const struct opt_program mr_program_job_delete = {
+    .name = "job delete",
+    .summary = "delete a job, and what the cluster knows of its reads",
+    .examples = "  millrace job delete train            # refused while it has clients\n"
+                "  millrace job delete train --force    # their reads fail\n",
+    OPTIONS(job_delete_options),
+    ONE_WORD(job_delete_values, "NAME"),
+};
+
+const struct opt_program mr_program_worker_list = {
+    .name = "worker list",
+    .summary = "the workers: which are alive, and what they have to do",
+    .examples = "  millrace worker list\n",
+    OPTIONS(list_options),
+};
+
+const struct opt_program mr_program_worker_show = {
+    .name = "worker show",
+    .summary = "one worker, and its tasks",
+    .examples =
+        "  millrace worker show 10.0.0.7:5051   # or its id, as millrace worker list has it\n",
+    OPTIONS(show_options),
+    ONE_WORD(show_values, "WORKER"),
+};
+
+const struct opt_program mr_program_dispatcher_list = {
+    .name = "dispatcher list",
+    .summary = "the dispatchers, and which of them leads",
+    .examples = "  millrace dispatcher list\n",
+    OPTIONS(list_options),
+};
+
+const struct opt_program mr_program_state_get = {
+    .name = "state get",
+    .summary = "the values of one key in etcd, or of all below one",
+    .examples = "  millrace state get jobs/train | jq   # one value; with a slash, all below it: "
+                "jobs/\n",
     OPTIONS(state_options),
-    .usage = "get KEY|tree|check",
-    .args_offset = offsetof(struct state_values, words),
-    .n_args = 2,
+    ONE_WORD(state_values, "KEY"),
 };
 
 const struct opt_program mr_program_certs = {
@@ -180,11 +249,47 @@ const struct opt_program mr_program_token = {
     OPTIONS(token_options),
 };
 
-const struct opt_program *const mr_programs[] = {&mr_program_dev,     &mr_program_status,
-                                                 &mr_program_dataset, &mr_program_job,
-                                                 &mr_program_state,   &mr_program_certs,
-                                                 &mr_program_token,   &mr_program_dispatcher,
-                                                 &mr_program_worker,  NULL};
+const struct opt_program mr_program_state_tree = {
+    .name = "state tree",
+    .summary = "every key in etcd, with a line about what it says",
+    .examples = "  millrace state tree\n",
+    OPTIONS(state_options),
+};
+
+const struct opt_program mr_program_state_check = {
+    .name = "state check",
+    .summary = "verify what etcd keeps of a cluster",
+    .examples = "  millrace state check --cluster prod --etcd-endpoints etcd-0:2379,etcd-1:2379\n"
+                "                                       # exit status 0: nothing wrong, 6: "
+                "something is\n",
+    OPTIONS(state_check_options),
+};
+
+const struct opt_program *const mr_programs[] = {&mr_program_dev,
+                                                 &mr_program_status,
+                                                 &mr_program_dataset_list,
+                                                 &mr_program_dataset_show,
+                                                 &mr_program_dataset_delete,
+                                                 &mr_program_job_list,
+                                                 &mr_program_job_show,
+                                                 &mr_program_job_why,
+                                                 &mr_program_job_delete,
+                                                 &mr_program_worker,
+                                                 &mr_program_worker_list,
+                                                 &mr_program_worker_show,
+                                                 &mr_program_dispatcher,
+                                                 &mr_program_dispatcher_list,
+                                                 &mr_program_state_get,
+                                                 &mr_program_state_tree,
+                                                 &mr_program_state_check,
+                                                 &mr_program_certs,
+                                                 &mr_program_token,
+                                                 NULL};
+
+const struct opt_noun mr_nouns[] = {{"dataset", "list, show or delete the registered datasets"},
+                                    {"job", "list, show or delete jobs, or say what bounds them"},
+                                    {"state", "show or verify what etcd keeps of a cluster"},
+                                    {NULL, NULL}};
 
 const char mr_exit_statuses[] =
     "0 ok, 1 failed, 2 usage, 3 not found, 4 unreachable or no leader, 5 refused, 6 precondition, "

@@ -88,22 +88,33 @@ struct status_values {
 #include "options/status.def"
 };
 
-struct dataset_values {
-    const char *words[2]; /* delete ID */
+struct list_values {
     struct mr_service_access access;
-#include "options/dataset.def"
+#include "options/list.def"
 };
 
-struct job_values {
-    const char *words[2]; /* show or delete, NAME */
+struct show_values {
+    const char *words[1]; /* NAME */
     struct mr_service_access access;
-#include "options/job.def"
+#include "options/show.def"
+};
+
+struct delete_values {
+    const char *words[1]; /* NAME */
+    struct mr_service_access access;
+#include "options/delete.def"
+};
+
+struct job_delete_values {
+    const char *words[1]; /* NAME */
+    struct mr_service_access access;
+#include "options/job_delete.def"
 };
 
 struct state_values {
-    const char *words[2]; /* get KEY, tree, check */
+    const char *words[1]; /* get: KEY */
     struct mr_etcd_access etcd;
-#include "options/state.def"
+#include "options/state_check.def"
 };
 
 struct certs_values {
@@ -121,12 +132,19 @@ struct token_values {
 #undef FIELD
 #undef NOTHING
 
+/* A noun and its verb are one name: job_list is `millrace job list`. */
 extern const struct opt_program mr_program_dispatcher, mr_program_worker, mr_program_dev,
-    mr_program_status, mr_program_dataset, mr_program_job, mr_program_state, mr_program_certs,
+    mr_program_status, mr_program_dataset_list, mr_program_dataset_show, mr_program_dataset_delete,
+    mr_program_job_list, mr_program_job_show, mr_program_job_why, mr_program_job_delete,
+    mr_program_worker_list, mr_program_worker_show, mr_program_dispatcher_list,
+    mr_program_state_get, mr_program_state_tree, mr_program_state_check, mr_program_certs,
     mr_program_token;
 
 /* All of them, in the order of `millrace help`; NULL ends them. */
 extern const struct opt_program *const mr_programs[];
+
+/* The nouns that are no programs by themselves; a NULL name ends them. */
+extern const struct opt_noun mr_nouns[];
 
 /* What exit statuses mean, one sentence. */
 extern const char mr_exit_statuses[];

@@ -35,14 +35,29 @@ def test_bare_call_is_short_help_and_usage():
 
 @pytest.mark.parametrize(
     "command",
-    ["dispatcher", "worker", "dev", "status", "state", "dataset", "job", "certs", "token"],
+    [
+        *("dispatcher", "dispatcher list", "worker", "dev", "status", "state get", "job delete"),
+        *("certs", "token"),
+    ],
 )
 def test_help_has_examples_first(command):
-    for args in ([command, "--help"], ["help", command]):
+    for args in ([*command.split(), "--help"], ["help", *command.split()]):
         done = run(*args)
         assert done.returncode == 0
         assert done.stdout.startswith(f"millrace {command}: ")
         assert done.stdout.index("Examples:") < done.stdout.index("Options:")
+
+
+@pytest.mark.parametrize("noun", ["dataset", "job", "state"])
+def test_help_of_a_noun_lists_its_verbs(noun):
+    for args in ([noun, "--help"], ["help", noun]):
+        done = run(*args)
+        assert done.returncode == 0
+        assert done.stdout.startswith(f"millrace {noun}: ")
+        assert done.stdout.index("Examples:") < done.stdout.index("Commands:")
+    bare = run(noun)
+    assert bare.returncode == 2
+    assert f"{noun} what? there is: " in bare.stderr
 
 
 def test_version():
@@ -60,9 +75,11 @@ def test_version():
         (["worker"], "--dispatcher is needed: host:port of a dispatcher"),
         (["worker", "--dispatcher", ""], "--dispatcher is needed: host:port of a dispatcher"),
         (["dispatcher", "--etcd-endpoints", ""], "--etcd-endpoints is needed"),
-        (["dataset", "remove", "x"], "dataset what? there is: delete ID"),
-        (["job", "delete"], "delete which job?"),
-        (["job", "show"], "show which job?"),
+        (["dataset", "remove", "x"], "no command 'dataset remove'; there is: list, show, delete"),
+        (["job", "lits"], "no command 'job lits'; did you mean 'job list'?"),
+        (["worker", "shwo"], "no command 'worker shwo'; did you mean 'worker show'?"),
+        (["worker", "run"], "--dispatcher is needed: host:port of a dispatcher"),
+        (["job", "delete"], "NAME is missing: millrace job delete NAME"),
         (
             ["worker", "--dispatcher", "localhost"],
             "'localhost' is not an address: host:port is wanted",
@@ -222,7 +239,8 @@ def test_a_wrong_value_is_shown_in_one_line_that_says_what_is_wanted(args, value
 def test_what_is_no_host_is_nobody_whom_a_certificate_names(args, name):
     done = run(*args, "--etcd-endpoints=127.0.0.1:1", f"--etcd-server-name={name}")
     assert done.returncode == 2
-    assert f"millrace {args[0]}: --etcd-server-name '{name[:60]}" in done.stderr
+    program = " ".join(word for word in args if not word.startswith("-"))
+    assert f"millrace {program}: --etcd-server-name '{name[:60]}" in done.stderr
     assert "a host name is wanted, of at most 253 letters" in done.stderr
     by_variable = run(*args, "--etcd-endpoints=127.0.0.1:1", MILLRACE_ETCD_SERVER_NAME=name)
     assert by_variable.returncode == 2 and "--etcd-server-name" in by_variable.stderr
@@ -402,6 +420,27 @@ def check_state_of_dev(said):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def check_lists(service, said):
+    def lines(*words):
+        done = run(*words, "--service", service)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    workers = json.loads(lines("worker", "list", "--json")[0])
+    assert lines("worker", "list", "--names") == [worker["address"] for worker in workers]
+    table = lines("worker", "list")
+    assert table[0].split()[:4] == ["WORKER", "ID", "STATE", "TASKS"]
+    assert [row.split()[:3] for row in table[1:]] == [
+        [worker["address"], worker["worker"], "live"] for worker in workers
+    ]
+    shown = lines("worker", "show", workers[0]["worker"])
+    assert shown[0] == "worker " + workers[0]["address"]
+    dispatchers = lines("dispatcher", "list", "--names")  # a standby is known when it has written
+    assert dispatchers and set(dispatchers) <= set(said["address"].split(","))
+    [dataset] = lines("dataset", "list", "--names")  # of the job that was read
+    assert lines("dataset", "show", dataset)[0] == "dataset " + dataset
+
+
 def test_dev_is_a_whole_cluster_until_ctrl_c(tmp_path):
     with serving("dev", "--dispatchers=2", "--workers=2", TMPDIR=str(tmp_path)) as (process, said):
         service = "grpc://" + said["address"]
@@ -416,6 +455,7 @@ def test_dev_is_a_whole_cluster_until_ctrl_c(tmp_path):
         assert "workers (2)" in text
         leader = next(line.split()[-1] for line in text.splitlines() if line.startswith("leader"))
         assert leader in said["address"].split(",")  # perhaps the other one by now
+        check_lists(service, said)
 
         check_state_of_dev(said)
         children = descendants_of(process.pid)

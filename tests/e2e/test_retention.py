@@ -48,6 +48,13 @@ def test_a_dataset_is_deleted_when_nothing_uses_it(etcd, cluster):
         job["name"]
         for job in json.loads(millrace(cluster, "job", "show", "train", "--json").stdout)["jobs"]
     ] == ["train"]
+    listed = millrace(cluster, "job", "list").stdout.splitlines()
+    assert listed[0].split()[:4] == ["JOB", "ID", "STATE", "DATASET"]
+    assert [row.split()[0] for row in listed[1:]] == ["train"]
+    for verb in ("show", "delete"):
+        wrong = millrace(cluster, "job", verb, "tarin")
+        assert wrong.returncode == 3
+        assert "there is no job 'tarin'; did you mean 'train'?" in wrong.stderr
     assert millrace(cluster, "job", "delete", "train").returncode == 0
     assert millrace(cluster, "job", "show", "train").returncode == 3
     assert millrace(cluster, "dataset", "delete", "digits").returncode == 0

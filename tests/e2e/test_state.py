@@ -131,9 +131,9 @@ def test_one_endpoint_that_answers_is_enough(etcd, cluster):
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["get"], "get needs a key"),
-        (["chek"], "did you mean 'check'?"),
-        (["tree", "jobs/"], "tree takes no 'jobs/'"),
+        (["get"], "KEY is missing: millrace state get KEY"),
+        (["chek"], "did you mean 'state check'?"),
+        (["tree", "jobs/"], "'jobs/' is not expected here: millrace state tree takes options only"),
         (["check", "--cluster=No Good"], "cluster 'No Good'"),
     ],
 )

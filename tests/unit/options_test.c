@@ -376,8 +376,95 @@ static void nearest_name(void **state)
 
     assert_string_equal(opt_nearest("dispacher", names, 5), "dispatcher");
     assert_string_equal(opt_nearest("stats", names, 5), "status");
+    assert_string_equal(opt_nearest("jbo", names, 5), "job"); /* two swapped are one mistake */
     assert_null(opt_nearest("zebra", names, 5));
     assert_null(opt_nearest("foo", names, 5)); /* two letters of three are another word */
+}
+
+static const struct opt_program job_list = {.name = "job list"};
+static const struct opt_program job_delete = {.name = "job delete"};
+static const struct opt_program server = {.name = "worker", .verb = "run"};
+static const struct opt_program server_drain = {.name = "worker drain"};
+static const struct opt_program alone = {.name = "status"};
+static const struct opt_program *const all[] = {&job_list,     &job_delete, &server,
+                                                &server_drain, &alone,      NULL};
+
+static void check_found(const char *a, const char *b, const struct opt_program *wanted, int n)
+{
+    char *argv[] = {(char *)(uintptr_t)a, (char *)(uintptr_t)b, NULL};
+    mr_error err = {0};
+    int words = 0;
+
+    assert_ptr_equal(opt_find(all, b != NULL ? 2 : 1, argv, &words, &err), wanted);
+    assert_int_equal(words, n);
+}
+
+static void a_noun_and_a_verb_are_a_program(void **state)
+{
+    check_found("job", "list", &job_list, 2);
+    check_found("worker", NULL, &server, 1);
+    check_found("worker", "--dispatcher", &server, 1);
+    check_found("worker", "run", &server, 2);
+    check_found("worker", "drain", &server_drain, 2);
+    check_found("status", NULL, &alone, 1);
+    check_found("status", "more", &alone, 1); /* it refuses the word itself */
+}
+
+static void check_lost(const char *a, const char *b, const char *message)
+{
+    char *argv[] = {(char *)(uintptr_t)a, (char *)(uintptr_t)b, NULL};
+    mr_error err = {0};
+    int words;
+
+    assert_null(opt_find(all, b != NULL ? 2 : 1, argv, &words, &err));
+    assert_int_equal(err.code, MR_EINVAL);
+    assert_string_equal(err.message, message);
+}
+
+static void a_program_that_there_is_not(void **state)
+{
+    check_lost("jbo", NULL, "no command 'jbo'; did you mean 'job'?");
+    check_lost("hlep", NULL, "no command 'hlep'; did you mean 'help'?");
+    check_lost("zebra", "list", "no command 'zebra'");
+    check_lost("job", NULL, "job what? there is: list, delete");
+    check_lost("job", "--json", "job what? there is: list, delete");
+    check_lost("job", "lits", "no command 'job lits'; did you mean 'job list'?");
+    check_lost("job", "zebra", "no command 'job zebra'; there is: list, delete");
+    check_lost("worker", "rnu", "no command 'worker rnu'; did you mean 'worker run'?");
+}
+
+static void verbs_share_the_variables_of_their_noun(void **state)
+{
+    struct opt_program verb = program;
+    const char *argv[] = {"tester list", "--number=2", NULL};
+    struct values v = {0};
+    mr_error err = {0};
+
+    verb.name = "tester list";
+    assert_int_equal(setenv("MILLRACE_TESTER_LEASE_TTL", "20s", 1), 0);
+    assert_int_equal(opt_parse(&verb, 2, (char *const *)argv, &v, &err), OPT_RUN);
+    assert_int_equal(unsetenv("MILLRACE_TESTER_LEASE_TTL"), 0);
+    assert_int_equal(v.ttl, 20000);
+}
+
+static void words_that_are_needed_are_asked_for(void **state)
+{
+    struct word_values {
+        const char *words[2];
+    };
+    struct opt_program needs = {.name = "job show",
+                                .usage = "NAME",
+                                .args_offset = offsetof(struct word_values, words),
+                                .n_args = 2,
+                                .n_needed = 1};
+    const char *argv[] = {"show", "x", NULL};
+    struct word_values v = {0};
+    mr_error err = {0};
+
+    assert_int_equal(opt_parse(&needs, 1, (char *const *)argv, &v, &err), MR_EINVAL);
+    assert_string_equal(err.message, "NAME is missing: millrace job show NAME");
+    assert_int_equal(opt_parse(&needs, 2, (char *const *)argv, &v, &err), OPT_RUN);
+    assert_string_equal(v.words[0], "x");
 }
 
 int main(void)
@@ -398,6 +485,10 @@ int main(void)
         cmocka_unit_test(libraries_have_the_defaults_of_the_programs),
         cmocka_unit_test(the_tables_hold_together),
         cmocka_unit_test(nearest_name),
+        cmocka_unit_test(a_noun_and_a_verb_are_a_program),
+        cmocka_unit_test(a_program_that_there_is_not),
+        cmocka_unit_test(verbs_share_the_variables_of_their_noun),
+        cmocka_unit_test(words_that_are_needed_are_asked_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

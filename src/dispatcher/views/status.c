@@ -160,6 +160,8 @@ static void add_worker(mr_core *core, const struct mr_core_worker *worker, Millr
     }
     status->draining = !status->lost && mr_core_worker_is_draining(worker);
     status->silent_ms = (uint64_t)(core->now - worker->seen);
+    status->registered_ms = worker->rec->registered_ms;
+    status->lost_ms = status->lost ? worker->rec->lost_ms : 0;
     TAILQ_FOREACH(task, &worker->tasks, in_worker) {
         status->tasks += task->state == MR_TASK_OPEN ? 1 : 0;
     }
@@ -191,6 +193,8 @@ static void add_iteration(mr_core *core, const struct mr_iteration *it, Millrace
     status->repetition = it->rec->repetition;
     status->finished = it->rec->finished;
     status->clients = it->live_clients;
+    status->created_ms = it->rec->created_ms;
+    status->finished_ms = it->rec->finished_ms;
     status->end = MR_NEW_RECORD(core, iteration_end);
     if (status->end != NULL) {
         mr_iteration_end_fill(core, it, status->end);
@@ -223,6 +227,8 @@ static void add_job(mr_core *core, const struct mr_job *job, Millrace__Status *a
     status->guarantee = job->rec->guarantee;
     status->ended_below = job->rec->ended_below;
     status->why = mr_status_why(core, job);
+    status->created_ms = job->rec->created_ms;
+    status->released_ms = job->rec->released_ms;
     TAILQ_FOREACH(it, &job->iterations, in_job) {
         add_iteration(core, it, status);
     }
@@ -289,6 +295,7 @@ int mr_core_do_status(mr_core *core, const struct mr_command *command, mr_error 
     status->grant_ms = (uint64_t)core->grant_ms;
     status->store_full = core->full;
     status->store_silent_ms = (uint64_t)about->store_silent_ms;
+    status->wall_ms = (uint64_t)core->wall_ms;
     set_strings(core, &status->dispatchers, &status->n_dispatchers, about->dispatchers,
                 about->ndispatchers);
     list_objects(core, status);
