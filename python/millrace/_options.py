@@ -140,7 +140,7 @@ WORKER = (
     Option("shutdown_quiet_period_ms", "--drain-timeout", "ms", 30000, "30s",
            "after SIGTERM, how long clients may take to read what was begun; what was not "
            "begun goes to other workers at once. 0s: leave then. A second signal ends the "
-           "wait",
+           "wait. After millrace worker drain there is no limit until SIGTERM comes",
            None),
     Option("cache_dir", "--cache-dir", "", None, None,
            "directory for elements shared between jobs, on local disk; several workers may "

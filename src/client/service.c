@@ -124,6 +124,27 @@ int mr_service_delete_dataset(const char *service, const char *dataset_id, int t
                 &millrace__delete_dataset_reply__descriptor, timeout_ms, NULL, err);
 }
 
+int mr_service_drain_worker(const char *service, const char *worker, int timeout_ms, char **id,
+                            uint32_t *tasks, mr_error *err)
+{
+    Millrace__DrainWorkerRequest req = MILLRACE__DRAIN_WORKER_REQUEST__INIT;
+    ProtobufCMessage *msg = NULL;
+    int rc = MR_OK;
+
+    req.worker = (char *)(uintptr_t)worker;
+    MR_TRY(call(service, MR_METHOD_DRAIN_WORKER, &req.base,
+                &millrace__drain_worker_reply__descriptor, timeout_ms, &msg, err));
+    const Millrace__DrainWorkerReply *reply = (Millrace__DrainWorkerReply *)msg;
+    if (id != NULL) {
+        rc = copy_text(reply->worker, id, err);
+    }
+    if (tasks != NULL) {
+        *tasks = reply->tasks;
+    }
+    protobuf_c_message_free_unpacked(msg, NULL);
+    return rc;
+}
+
 int mr_service_delete_job(const char *service, const char *job, bool force, int timeout_ms,
                           mr_error *err)
 {

@@ -8,6 +8,7 @@ int command_dispatcher(void *values, mr_error *err);
 int command_dispatcher_list(void *values, mr_error *err);
 int command_worker(void *values, mr_error *err);
 int command_worker_list(void *values, mr_error *err);
+int command_worker_drain(void *values, mr_error *err);
 int command_worker_show(void *values, mr_error *err);
 int command_dev(void *values, mr_error *err);
 int command_status(void *values, mr_error *err);

@@ -27,6 +27,7 @@ union values {
     struct show_values show;
     struct delete_values delete;
     struct job_delete_values job_delete;
+    struct drain_values drain;
     struct state_values state;
     struct certs_values certs;
     struct token_values token;
@@ -57,13 +58,13 @@ static void let_signals_through(void)
     PROGRAM(command), .serves = true, .run_options = offsetof(struct command##_values, run)
 
 static const struct command commands[] = {
-    {SERVER(dev)},           {PROGRAM(status)},          {PROGRAM(dataset_list)},
-    {PROGRAM(dataset_show)}, {PROGRAM(dataset_delete)},  {PROGRAM(job_list)},
-    {PROGRAM(job_show)},     {PROGRAM(job_why)},         {PROGRAM(job_delete)},
-    {SERVER(worker)},        {PROGRAM(worker_list)},     {PROGRAM(worker_show)},
-    {SERVER(dispatcher)},    {PROGRAM(dispatcher_list)}, {PROGRAM(state_get)},
-    {PROGRAM(state_tree)},   {PROGRAM(state_check)},     {PROGRAM(certs)},
-    {PROGRAM(token)},
+    {SERVER(dev)},           {PROGRAM(status)},         {PROGRAM(dataset_list)},
+    {PROGRAM(dataset_show)}, {PROGRAM(dataset_delete)}, {PROGRAM(job_list)},
+    {PROGRAM(job_show)},     {PROGRAM(job_why)},        {PROGRAM(job_delete)},
+    {SERVER(worker)},        {PROGRAM(worker_list)},    {PROGRAM(worker_show)},
+    {PROGRAM(worker_drain)}, {SERVER(dispatcher)},      {PROGRAM(dispatcher_list)},
+    {PROGRAM(state_get)},    {PROGRAM(state_tree)},     {PROGRAM(state_check)},
+    {PROGRAM(certs)},        {PROGRAM(token)},
 };
 
 static const struct command *command_of(const struct opt_program *program)

@@ -13,7 +13,7 @@
 #define STOP_GRACE_MS 2000
 #define MANAGER_MORE_MS 10000 /* until a service manager loses its patience */
 #define SLICE_MS 100          /* between looks at the signals */
-#define TEND_MS 5000
+#define TEND_MS 1000
 /* for the dispatcher to take back what was not opened, without time for more */
 #define GIVE_BACK_MS 2000
 
@@ -44,9 +44,23 @@ static int serve(struct worker_values *v, struct run *run, mr_worker *w, const m
         mr_log(MR_LOG_INFO, "serving: a dispatcher has taken this worker on", NULL);
         notify_manager("STATUS=serving at %s", mr_worker_address(w));
     }
-    while (rc == MR_OK && run_wait(run, TEND_MS) != RUN_STOP) {
+    while (rc == MR_OK && !mr_worker_was_told_to_drain(w) && run_wait(run, TEND_MS) != RUN_STOP) {
     }
     return rc;
+}
+
+/* Somebody asked a dispatcher for it: without a limit, until clients have read all there is, or a
+ * signal says that it is to stop now. False: a signal came. */
+static bool drain_as_told(struct run *run, mr_worker *w)
+{
+    notify_manager("STATUS=draining: a dispatcher was asked for it");
+    while (!mr_worker_wait_drained(w, MR_DRAIN_ENDED, SLICE_MS)) {
+        if (run_wait(run, 0) == RUN_STOP) {
+            return false;
+        }
+    }
+    mr_log(MR_LOG_INFO, "drained, leaving", NULL);
+    return true;
 }
 
 /* Until nothing is left that would be lost, the time is over, or somebody says it again. */
@@ -112,7 +126,7 @@ int command_worker(void *values, mr_error *err)
                    mr_worker_address(w));
     int rc = serve(v, &run, w, http, err);
 
-    if (rc == MR_OK) {
+    if (rc == MR_OK && !(mr_worker_was_told_to_drain(w) && drain_as_told(&run, w))) {
         drain(&run, w, v->drain_timeout);
     }
     run_stopping(&run);

@@ -66,6 +66,12 @@ static const struct opt job_delete_options[] = {
 };
 #undef VALUES
 
+#define VALUES struct drain_values
+static const struct opt drain_options[] = {
+#include "options/drain.def"
+};
+#undef VALUES
+
 #define VALUES struct state_values
 static const struct opt state_options[] = {
 #include "options/state.def"
@@ -215,6 +221,14 @@ const struct opt_program mr_program_worker_show = {
     ONE_WORD(show_values, "WORKER"),
 };
 
+const struct opt_program mr_program_worker_drain = {
+    .name = "worker drain",
+    .summary = "have a worker hand over what it has not begun, serve the rest, and end",
+    .examples = "  millrace worker drain 10.0.0.7:5051 --wait\n",
+    OPTIONS(drain_options),
+    ONE_WORD(drain_values, "WORKER"),
+};
+
 const struct opt_program mr_program_dispatcher_list = {
     .name = "dispatcher list",
     .summary = "the dispatchers, and which of them leads",
@@ -265,26 +279,14 @@ const struct opt_program mr_program_state_check = {
     OPTIONS(state_check_options),
 };
 
-const struct opt_program *const mr_programs[] = {&mr_program_dev,
-                                                 &mr_program_status,
-                                                 &mr_program_dataset_list,
-                                                 &mr_program_dataset_show,
-                                                 &mr_program_dataset_delete,
-                                                 &mr_program_job_list,
-                                                 &mr_program_job_show,
-                                                 &mr_program_job_why,
-                                                 &mr_program_job_delete,
-                                                 &mr_program_worker,
-                                                 &mr_program_worker_list,
-                                                 &mr_program_worker_show,
-                                                 &mr_program_dispatcher,
-                                                 &mr_program_dispatcher_list,
-                                                 &mr_program_state_get,
-                                                 &mr_program_state_tree,
-                                                 &mr_program_state_check,
-                                                 &mr_program_certs,
-                                                 &mr_program_token,
-                                                 NULL};
+const struct opt_program *const mr_programs[] = {
+    &mr_program_dev,          &mr_program_status,         &mr_program_dataset_list,
+    &mr_program_dataset_show, &mr_program_dataset_delete, &mr_program_job_list,
+    &mr_program_job_show,     &mr_program_job_why,        &mr_program_job_delete,
+    &mr_program_worker,       &mr_program_worker_list,    &mr_program_worker_show,
+    &mr_program_worker_drain, &mr_program_dispatcher,     &mr_program_dispatcher_list,
+    &mr_program_state_get,    &mr_program_state_tree,     &mr_program_state_check,
+    &mr_program_certs,        &mr_program_token,          NULL};
 
 const struct opt_noun mr_nouns[] = {{"dataset", "list, show or delete the registered datasets"},
                                     {"job", "list, show or delete jobs, or say what bounds them"},

@@ -111,6 +111,12 @@ struct job_delete_values {
 #include "options/job_delete.def"
 };
 
+struct drain_values {
+    const char *words[1]; /* WORKER */
+    struct mr_service_access access;
+#include "options/drain.def"
+};
+
 struct state_values {
     const char *words[1]; /* get: KEY */
     struct mr_etcd_access etcd;
@@ -136,9 +142,9 @@ struct token_values {
 extern const struct opt_program mr_program_dispatcher, mr_program_worker, mr_program_dev,
     mr_program_status, mr_program_dataset_list, mr_program_dataset_show, mr_program_dataset_delete,
     mr_program_job_list, mr_program_job_show, mr_program_job_why, mr_program_job_delete,
-    mr_program_worker_list, mr_program_worker_show, mr_program_dispatcher_list,
-    mr_program_state_get, mr_program_state_tree, mr_program_state_check, mr_program_certs,
-    mr_program_token;
+    mr_program_worker_list, mr_program_worker_show, mr_program_worker_drain,
+    mr_program_dispatcher_list, mr_program_state_get, mr_program_state_tree, mr_program_state_check,
+    mr_program_certs, mr_program_token;
 
 /* All of them, in the order of `millrace help`; NULL ends them. */
 extern const struct opt_program *const mr_programs[];

@@ -86,6 +86,7 @@ struct mr_worker {
     struct mr_shares waiting_shares;
     bool stopping;
     bool draining;
+    bool told_to_drain; /* by the dispatcher */
 };
 
 /* ---- assignments.c: from the dispatcher's list of what this worker is to do, to tasks ---- */

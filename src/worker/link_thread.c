@@ -146,6 +146,19 @@ static void note_final(struct mr_link *link, const Millrace__WorkerHeartbeatRepl
     }
 }
 
+/* Said with each answer until it says itself that it drains. */
+static void obey_drain(struct mr_worker *w)
+{
+    mr_mutex_lock(&w->lock);
+    bool is_new = !w->told_to_drain;
+    w->told_to_drain = true;
+    mr_mutex_unlock(&w->lock);
+    if (is_new) {
+        mr_log(MR_LOG_INFO, "draining: a dispatcher was asked for it", NULL);
+        mr_worker_drain(w);
+    }
+}
+
 /* One request. With @leaving the last one: it does not wait for long, since silence says the same
  * later. */
 static int send_progress(struct mr_link *link, struct mr_progress *progress, size_t *from,
@@ -167,6 +180,9 @@ static int send_progress(struct mr_link *link, struct mr_progress *progress, siz
     const Millrace__WorkerHeartbeatReply *answer = (const void *)reply;
     if (answer != NULL && req.draining && !answer->drain_unwritten) {
         note_final(link, answer);
+    }
+    if (answer != NULL && answer->drain && !leaving) {
+        obey_drain(w);
     }
     return rc;
 }

@@ -137,6 +137,12 @@ void mr_worker_drain(mr_worker *w)
     mr_link_beat(w->link);
 }
 
+bool mr_worker_was_told_to_drain(mr_worker *w)
+{
+    MR_LOCK(&w->lock);
+    return w->told_to_drain;
+}
+
 static bool is_through_locked(struct mr_worker *w, enum mr_drain_stage stage)
 {
     struct mr_worker_task *t;

@@ -42,6 +42,8 @@ int mr_worker_page(mr_worker *w, mr_metrics **ret, mr_error *err);
 /* Drain: take on nothing new, give back what was not opened, go on with what was begun. Does not
  * block. For good: what follows is mr_worker_stop(). */
 void mr_worker_drain(mr_worker *w);
+/* Somebody has told the dispatcher that it is to drain: it has begun to. Does not block. */
+bool mr_worker_was_told_to_drain(mr_worker *w);
 enum mr_drain_stage {
     MR_DRAIN_GIVEN_BACK, /* what was not opened is others' */
     /* and clients have read all there was of DYNAMIC tasks: nothing is lost with this worker */

@@ -7,14 +7,16 @@ import collections
 import itertools
 import os
 import signal
+import subprocess
 import threading
 import warnings
 
 import pytest
 
 import millrace as mr
-from conftest import freeze, thaw, wait_until
+from conftest import freeze, pid_gone, thaw, wait_until
 from exposition import get, page
+from millrace._capi import ffi as _ffi
 
 FILES, RECORDS, RECORD_BYTES = 80, 40, 30_000
 PATIENT_MS = 3_600_000  # longer than any test
@@ -104,6 +106,42 @@ def test_a_worker_that_drains_loses_nothing_and_nothing_comes_twice(make_cluster
     stopping.join()
     wait_until(lambda: worker_of(cluster, 1).get("lost"), "the dispatcher knows that it went")
     assert worker_of(cluster, 1).get("left")
+
+
+def drain(cluster, worker, *more):
+    return subprocess.Popen(
+        [
+            _ffi.program_path(),
+            *("worker", "drain", worker, "--service", cluster.service.split("://")[1], *more),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_worker_that_was_told_to_drain_loses_nothing_and_ends(make_cluster, files):
+    """It has no limit, whatever its own patience with a signal."""
+    cluster = make_cluster()
+    told = cluster.start_worker(shutdown_quiet_period_ms=1)
+    it = read(cluster, files)
+    got = both_read(cluster, it)
+    granted = splits_of(cluster, 1)
+    with drain(cluster, told.address, "--wait") as waiting:
+        wait_until(lambda: splits_of(cluster, 1) < granted, "it has given back what it can")
+        assert worker_of(cluster, 1)["draining"]
+        with drain(cluster, worker_of(cluster, 1)["worker"]) as again:
+            assert again.wait(60) == 0
+        assert waiting.poll() is None
+        got += [name(record) for record in it]
+        assert waiting.wait(120) == 0
+        assert "open task" in waiting.stderr.read()
+    assert collections.Counter(got) == ALL
+    assert it.losses.lost_workers == it.losses.lost_splits == it.losses.repeated_splits == 0
+    wait_until(lambda: pid_gone(told.pid), "its process has ended")
+    assert worker_of(cluster, 1).get("left")
+    with drain(cluster, told.address) as late:
+        assert late.wait(60) == 3
+        assert f"there is no live worker '{told.address}'" in late.stderr.read()
 
 
 def test_without_time_only_what_it_has_opened_is_lost(make_cluster, files):

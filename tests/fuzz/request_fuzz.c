@@ -38,6 +38,7 @@ static const struct {
     {"TaskEnded", MR_COMMAND_TASK_ENDED, &millrace__task_ended_request__descriptor},
     {"DeleteDataset", MR_COMMAND_DELETE_DATASET, &millrace__delete_dataset_request__descriptor},
     {"DeleteJob", MR_COMMAND_DELETE_JOB, &millrace__delete_job_request__descriptor},
+    {"DrainWorker", MR_COMMAND_DRAIN_WORKER, &millrace__drain_worker_request__descriptor},
 };
 
 static void hex_of(const char *text, char out[33])

@@ -308,6 +308,32 @@ static void a_worker_does_not_leave_before_it_is_written_that_it_drains(void **s
     assert_int_equal(sim->rares[SIM_RARE_DRAINED], 1);
 }
 
+/* Somebody asks the leader for it, which dies when it is stored: the worker hears of it all the
+ * same. */
+static void who_was_told_to_drain_drains_under_the_next_leader(void **state)
+{
+    struct sim *sim = *state;
+    Millrace__DrainWorkerRequest request = MILLRACE__DRAIN_WORKER_REQUEST__INIT;
+
+    story_read(sim, 2, 1, NUMBERS, false);
+    sim_run_until(sim, sim->now + 500);
+    int leader = sim_leader(sim);
+
+    sim_cut(sim, SIM_NODE_REPLICA(leader), SIM_NODE_WORKER(0), false, 3000);
+    request.worker = sim->workers[0].address;
+    sim_probe(sim, 0, leader, MR_COMMAND_DRAIN_WORKER, &request.base);
+    while (sim->probe_answers == 0) {
+        assert_true(sim_step(sim));
+    }
+    assert_int_equal(sim->probe_code, 0);
+    assert_false(sim->workers[0].draining);
+    sim_kill_replica(sim, leader, 1000);
+    sim_run_until(sim, 100000);
+    story_ends_well(sim, sim->now, NULL);
+    assert_false(sim->workers_lost);
+    assert_int_equal(sim->rares[SIM_RARE_DRAINED], 1);
+}
+
 static void if_it_gave_back_what_it_has_opened_it_would_come_twice(void **state)
 {
     struct sim *sim = *state;
@@ -664,6 +690,7 @@ int main(void)
         T(if_read_were_finished_it_would_be_missing),
         T(what_comes_back_after_the_end_gets_a_recovery_task),
         T(a_worker_that_drains_loses_nothing),
+        T(who_was_told_to_drain_drains_under_the_next_leader),
         T(a_worker_does_not_leave_before_it_is_written_that_it_drains),
         T(if_it_gave_back_what_it_has_opened_it_would_come_twice),
         T(what_is_given_back_after_the_end_gets_a_recovery_task),

@@ -3,6 +3,7 @@
 
 #define CLUSTER "c"
 #define CLUSTER_INCARNATION "1"
+#define DRAIN_MS 30000 /* that it takes when it was told to drain */
 
 static void go_on(struct sim *sim, struct sim_worker *worker);
 
@@ -287,6 +288,9 @@ static void beaten(struct sim *sim, struct sim_worker *worker, const struct sim_
     (void)mr_registration_beaten(&worker->registration, sim->now, MR_OK, CLUSTER_INCARNATION);
     if (worker->said_draining && !reply->drain_unwritten) {
         (void)mr_registration_note_final(&worker->registration, reply->version);
+    }
+    if (reply->drain) {
+        sim_worker_drain(sim, worker, DRAIN_MS);
     }
     if (message->epoch != worker->stream_epoch ||
         reply->version != worker->registration.list_version) {

@@ -359,6 +359,80 @@ static void the_status_shows_who_drains(void **state)
     assert_non_null(strstr(reply->json, "\"givenBackSplits\":\"5\""));
 }
 
+/* ---------------------------------------------------------------- somebody wants it */
+
+static bool is_told(struct fixture *f, const char *worker)
+{
+    assert_int_equal(beat_worker(&f->t, worker), MR_OK);
+    return ((const Millrace__WorkerHeartbeatReply *)the_reply(&f->t)->message)->drain;
+}
+
+static void who_is_to_drain_is_told_until_it_says_so(void **state)
+{
+    struct fixture *f = *state;
+    const Millrace__DrainWorkerReply *reply;
+
+    assert_false(is_told(f, "w1"));
+    assert_int_equal(drain_worker(&f->t, "a:1"), MR_OK);
+    assert_int_equal(f->t.out.nchanges, 2);
+    reply = (const Millrace__DrainWorkerReply *)the_reply(&f->t)->message;
+    assert_string_equal(reply->address, "a:1");
+    assert_memory_equal(reply->worker, id_of("w1"), 9 - 1);
+    assert_int_equal(reply->tasks, 1);
+    assert_true(is_told(f, "w1"));
+    assert_false(is_told(f, "w2"));
+    table_take_over(&f->t);
+    assert_true(is_told(f, "w1"));
+    assert_int_equal(say_draining(&f->t, "w1"), MR_OK);
+    assert_int_equal(f->t.out.nchanges, 0);
+    assert_false(((const Millrace__WorkerHeartbeatReply *)the_reply(&f->t)->message)->drain);
+    assert_false(
+        ((const Millrace__WorkerHeartbeatReply *)the_reply(&f->t)->message)->drain_unwritten);
+}
+
+static void wanting_it_again_writes_nothing(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(drain_worker(&f->t, id_of("w1")), MR_OK);
+    assert_int_equal(drain_worker(&f->t, "a:1"), MR_OK);
+    assert_int_equal(f->t.out.nchanges, 0);
+    say_draining(&f->t, "w1");
+    assert_int_equal(drain_worker(&f->t, "a:1"), MR_OK);
+    assert_int_equal(f->t.out.nchanges, 0);
+}
+
+static void whom_nobody_can_mean_does_not_drain(void **state)
+{
+    struct fixture *f = *state;
+    char beginning[9];
+
+    assert_int_equal(drain_worker(&f->t, ""), MR_ENOTFOUND);
+    assert_int_equal(drain_worker(&f->t, "c:1"), MR_ENOTFOUND);
+    snprintf(beginning, sizeof beginning, "%s", id_of("w1"));
+    beginning[7] = '\0';
+    assert_int_equal(drain_worker(&f->t, beginning), MR_ENOTFOUND); /* one digit too few */
+    snprintf(beginning, sizeof beginning, "%s", id_of("w1"));
+    assert_int_equal(drain_worker(&f->t, beginning), MR_OK);
+    assert_int_equal(leave(&f->t, "w1"), MR_OK);
+    assert_int_equal(drain_worker(&f->t, beginning), MR_ENOTFOUND);
+    assert_int_equal(drain_worker(&f->t, "a:1"), MR_ENOTFOUND);
+}
+
+/* It was out of reach when it was told, and counts as lost by now. */
+static void it_drains_in_its_next_life_too(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(drain_worker(&f->t, "a:1"), MR_OK);
+    const char *others[] = {"w2", NULL};
+
+    fall_silent(&f->t, "c1", f->iteration, others);
+    assert_int_equal(beat_worker(&f->t, "w1"), MR_ENOTFOUND);
+    assert_int_equal(add_worker(&f->t, "w1", "a:1"), MR_OK);
+    assert_true(is_told(f, "w1"));
+}
+
 /* ---------------------------------------------------------------- at most once */
 
 /* It went before it was through: what it kept is lost, and nothing else. */
@@ -765,6 +839,10 @@ int main(void)
         MOST(who_has_left_does_not_come_back),
         BOTH(it_is_no_sharer_of_what_is_left),
         MOST(the_status_shows_who_drains),
+        MOST(who_is_to_drain_is_told_until_it_says_so),
+        MOST(wanting_it_again_writes_nothing),
+        MOST(whom_nobody_can_mean_does_not_drain),
+        MOST(it_drains_in_its_next_life_too),
         MOST(only_what_it_kept_is_lost_with_it),
         MOST(a_recovery_task_that_is_lost_is_counted),
         MOST(what_a_recovery_task_lost_with_clients_is_counted),

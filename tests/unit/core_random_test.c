@@ -158,7 +158,11 @@ static void random_command(struct walk *w)
         } else if (draw(w, 8) != 0) {
             beat_worker(t, worker);
         } else {
-            leave(t, worker);
+            if (draw(w, 2) == 0) {
+                leave(t, worker);
+            } else {
+                drain_worker(t, WORD(w, "a:1", "b:1", "c:1", "no:1"));
+            }
         }
         break;
     case 4:

@@ -601,6 +601,15 @@ int say_draining(struct table *t, const char *worker)
     return answer(t, &command);
 }
 
+int drain_worker(struct table *t, const char *name)
+{
+    Millrace__DrainWorkerRequest request = MILLRACE__DRAIN_WORKER_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_DRAIN_WORKER, .drain_worker = &request};
+
+    request.worker = (char *)(uintptr_t)name;
+    return answer(t, &command);
+}
+
 #define GIVEN_MAX 600
 
 int give_back(struct table *t, const char *worker, const char *task, uint64_t seq,

@@ -82,6 +82,8 @@ int beat_with_join(struct table *t, const char *worker, const char *task, uint64
 int leave(struct table *t, const char *worker);
 /* It says that it will go. */
 int say_draining(struct table *t, const char *worker);
+/* Somebody wants that; @name as people would have it. */
+int drain_worker(struct table *t, const char *name);
 struct given {
     uint64_t repetition, first, count;
 };

@@ -34,7 +34,8 @@ static const struct {
     {"WatchClient", "rwa"},    {"ClientHeartbeat", "rwa"}, {"ReleaseClient", "rwa"},
     {"RegisterWorker", "k"},   {"WatchWorker", "k"},       {"WorkerHeartbeat", "k"},
     {"GetSplits", "k"},        {"TaskEnded", "k"},         {"DeleteDataset", "a"},
-    {"DeleteJob", "a"},        {"Status", "rwa"},          {"Follow", "rwka-"},
+    {"DeleteJob", "a"},        {"DrainWorker", "a"},       {"Status", "rwa"},
+    {"Follow", "rwka-"},
 };
 
 static struct mr_guard guard; /* with that file */

@@ -130,6 +130,27 @@ static void what_was_not_opened_is_given_back_and_the_rest_is_read(void **state)
     fake_client_free(c);
 }
 
+static void it_drains_when_a_dispatcher_says_so(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+
+    fake_assign(f->d, "t1", "range", N, GRANT);
+    struct fake_client *c = begin(f, "t1", seen, 2);
+    assert_false(mr_worker_was_told_to_drain(f->w));
+    fake_want_drain(f->d);
+    fake_wait_draining(f->d);
+    assert_true(mr_worker_was_told_to_drain(f->w));
+    assert_true(mr_worker_wait_drained(f->w, MR_DRAIN_GIVEN_BACK, PATIENCE_MS));
+    uint64_t given_back = fake_given_back(f->d, "t1");
+    fake_client_credit(c, N, 2);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_true(mr_worker_wait_drained(f->w, MR_DRAIN_ENDED, PATIENCE_MS));
+    assert_int_equal((count(seen) + given_back) % GRANT, 0);
+    assert_true(count(seen) < N);
+    fake_client_free(c);
+}
+
 static void what_is_not_taken_back_is_read(void **state)
 {
     struct fixture *f = *state;
@@ -271,6 +292,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(what_was_not_opened_is_given_back_and_the_rest_is_read),
+        T(it_drains_when_a_dispatcher_says_so),
         T(what_is_not_taken_back_is_read),
         T(reports_go_on),
         T(a_task_that_nobody_reads_ends_at_once),

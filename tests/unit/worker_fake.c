@@ -311,6 +311,7 @@ static void handle_heartbeat(void *ctx, mr_rpc_request *rpc, const void *bytes, 
     if (!fails_locked(d, "WorkerHeartbeat", &h)) {
         out.version = d->version;
         d->draining = d->draining || req->draining;
+        out.drain = d->wants_drain && !req->draining;
         for (size_t i = 0; i < req->n_tasks; i++) {
             struct fake_task *t = fake_find_locked(d, req->tasks[i]->task_id);
 

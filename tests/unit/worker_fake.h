@@ -106,6 +106,8 @@ int fake_wait_ended(struct fake_dispatcher *d, const char *task, char **message)
 bool fake_has_ended(struct fake_dispatcher *d, const char *task);
 /* Did it end because its worker drains? */
 bool fake_has_drained(struct fake_dispatcher *d, const char *task);
+/* Tell the worker to drain. */
+void fake_want_drain(struct fake_dispatcher *d);
 /* Wait until a heartbeat says that the worker drains. */
 void fake_wait_draining(struct fake_dispatcher *d);
 /* Splits of @task that were given back. With fake_refuse_given_back() none is taken. */

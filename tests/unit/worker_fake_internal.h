@@ -70,6 +70,7 @@ struct fake_dispatcher {
     bool watch_sending;
     bool watch_stale;
     bool draining;
+    bool wants_drain;  /* and says so until the worker says it */
     bool keeps;        /* takes nothing back */
     const char *aside; /* the iteration of the job that is set aside; NULL: none is */
     uint64_t version;

@@ -263,6 +263,12 @@ bool fake_has_drained(struct fake_dispatcher *d, const char *task)
     return fake_find_locked(d, task)->drained;
 }
 
+void fake_want_drain(struct fake_dispatcher *d)
+{
+    MR_LOCK(&d->lock);
+    d->wants_drain = true;
+}
+
 void fake_wait_draining(struct fake_dispatcher *d)
 {
     MR_LOCK(&d->lock);

@@ -179,6 +179,7 @@ enum mr_command_kind {
     MR_COMMAND_TASK_ENDED,       /* -> TaskEndedReply */
     MR_COMMAND_DELETE_DATASET,   /* -> DeleteDatasetReply */
     MR_COMMAND_DELETE_JOB,       /* -> DeleteJobReply */
+    MR_COMMAND_DRAIN_WORKER,     /* -> DrainWorkerReply */
     MR_COMMAND_STATUS,           /* -> StatusReply */
     MR_COMMAND_TIMER,            /* no reply */
 };
@@ -265,6 +266,7 @@ struct mr_command {
         const Millrace__TaskEndedRequest *task_ended;
         const Millrace__DeleteDatasetRequest *delete_dataset;
         const Millrace__DeleteJobRequest *delete_job;
+        const Millrace__DrainWorkerRequest *drain_worker;
         const struct mr_status_about *status;
     };
 };

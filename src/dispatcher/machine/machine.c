@@ -82,6 +82,7 @@ static const struct {
     COMMAND(TASK_ENDED, task_ended, task_ended_reply),
     COMMAND(DELETE_DATASET, delete_dataset, delete_dataset_reply),
     COMMAND(DELETE_JOB, delete_job, delete_job_reply),
+    COMMAND(DRAIN_WORKER, drain_worker, drain_worker_reply),
     COMMAND(STATUS, status, status_reply),
 #undef COMMAND
 };

@@ -2,6 +2,7 @@
  * Workers that go on purpose, and what they give back.
  *
  *     alive ──(it says so)──► draining ──(it leaves, or falls silent)──► lost
+ *       ╰─(DrainWorker: somebody wants it; the answers to its heartbeats say so until it says it)
  *
  * One that drains keeps the tasks it has and gets no others: iterations that are created later have
  * none on it, which is a comparison of stamps as for the lost; no recovery task is opened there,
@@ -34,6 +35,64 @@ void mr_core_worker_note_draining(mr_core *core, struct mr_core_worker *worker)
             mr_iteration_look_again(core, task->iteration); /* it will not ask for what waits */
         }
     }
+}
+
+#define ID_DIGITS_MIN 8 /* as many as people are shown */
+
+/* By its address, or by the beginning of its incarnation. */
+static int find_meant(const mr_core *core, const char *name, struct mr_core_worker **ret,
+                      mr_error *err)
+{
+    struct mr_core_worker *there = mr_map_get(&core->workers_by_address, name);
+    struct mr_core_worker *worker;
+    size_t n = strlen(name), found = 0;
+
+    TAILQ_FOREACH(worker, &core->worker_list, link) {
+        if (there == NULL && n >= ID_DIGITS_MIN && mr_core_worker_is_live(worker) &&
+            strncmp(worker->rec->incarnation, name, n) == 0) {
+            found++;
+            *ret = worker;
+        }
+    }
+    if (there == NULL && found == 0) {
+        return mr_error_set(err, MR_ENOTFOUND, "there is no live worker '%s'", MR_SHOWN(name));
+    }
+    if (found > 1) {
+        return mr_error_set(err, MR_EPRECOND, "the ids of %zu workers begin with '%s'", found,
+                            MR_SHOWN(name));
+    }
+    *ret = there != NULL ? there : *ret;
+    return MR_OK;
+}
+
+static uint32_t open_tasks(const struct mr_core_worker *worker)
+{
+    const struct mr_task *task;
+    uint32_t n = 0;
+
+    TAILQ_FOREACH(task, &worker->tasks, in_worker) {
+        n += task->state == MR_TASK_OPEN ? 1 : 0;
+    }
+    return n;
+}
+
+int mr_core_do_drain_worker(mr_core *core, const struct mr_command *command, mr_error *err)
+{
+    const Millrace__DrainWorkerRequest *in = command->drain_worker;
+    struct mr_core_worker *worker = NULL;
+    char id[ID_DIGITS_MIN + 1];
+
+    MR_TRY(find_meant(core, in->worker, &worker, err));
+    mr_core_worker_note_draining(core, worker);
+    Millrace__DrainWorkerReply *reply = mr_core_reply(core, true /* fenced */);
+
+    if (reply != NULL) {
+        (void)snprintf(id, sizeof id, "%s", worker->rec->incarnation);
+        mr_core_set(core, &reply->address, worker->rec->address);
+        mr_core_set(core, &reply->worker, id);
+        reply->tasks = open_tasks(worker);
+    }
+    return MR_OK;
 }
 
 void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it,

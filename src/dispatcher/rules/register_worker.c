@@ -46,7 +46,9 @@ static int check_new_life(const mr_core *core, const char *incarnation, const ch
 static struct mr_core_worker *arrive(mr_core *core, const char *incarnation, bool watches,
                                      mr_error *err)
 {
+    const struct mr_core_worker *last = mr_map_get(&core->workers, incarnation);
     struct mr_newcomer *one = mr_newcomer_find(core, incarnation);
+    bool drained = last != NULL && mr_core_worker_is_draining(last);
     struct mr_core_worker *worker;
     struct mr_iteration *it;
 
@@ -74,6 +76,9 @@ static struct mr_core_worker *arrive(mr_core *core, const char *incarnation, boo
     }
     mr_core_note(core, "worker %.8s.%u at %s: registered", incarnation, worker->rec->life,
                  worker->rec->address);
+    if (drained) { /* the same process: perhaps it has not heard yet that somebody wants that */
+        mr_core_worker_note_draining(core, worker);
+    }
     TAILQ_FOREACH(it, &core->iteration_list, link) {
         if (!it->rec->finished) {
             mr_iteration_look_again(core, it);

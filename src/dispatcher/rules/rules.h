@@ -15,7 +15,7 @@ mr_rule_fn mr_core_do_store_part, mr_core_do_register_dataset, mr_core_do_get_da
     mr_core_do_delete_dataset, mr_core_do_delete_job, mr_core_do_open, mr_core_do_task_ended,
     mr_core_do_get_splits, mr_core_do_worker_heartbeat, mr_core_do_register_worker,
     mr_core_do_watch_worker, mr_core_do_watch_client, mr_core_do_client_heartbeat,
-    mr_core_do_release_client, mr_core_do_timer;
+    mr_core_do_release_client, mr_core_do_drain_worker, mr_core_do_timer;
 
 /* ---------------------------------------------------------------- what they share */
 

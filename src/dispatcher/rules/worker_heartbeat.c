@@ -97,6 +97,7 @@ int mr_core_do_worker_heartbeat(mr_core *core, const struct mr_command *command,
     if (reply != NULL) {
         reply->version = worker->version;
         reply->drain_unwritten = in->draining && !mr_core_worker_is_draining(worker);
+        reply->drain = !in->draining && !in->leaving && mr_core_worker_is_draining(worker);
     }
     return MR_OK;
 }

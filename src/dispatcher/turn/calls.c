@@ -99,7 +99,8 @@ static void decide(mr_turn *t, struct mr_call *call)
     case MR_COMMAND_GET_SPLITS:
     case MR_COMMAND_TASK_ENDED:
     case MR_COMMAND_DELETE_DATASET:
-    case MR_COMMAND_DELETE_JOB: plain(t, call); break;
+    case MR_COMMAND_DELETE_JOB:
+    case MR_COMMAND_DRAIN_WORKER: plain(t, call); break;
     case MR_COMMAND_STORE_PART:
     case MR_COMMAND_TIMER: MR_ASSERT(!"a call"); break;
     }

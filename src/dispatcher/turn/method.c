@@ -30,6 +30,7 @@ const struct mr_method mr_methods[] = {
     METHOD(TASK_ENDED, TASK_ENDED, MR_ROLE_WORKER, .writes = true, BY_WORKER),
     METHOD(DELETE_DATASET, DELETE_DATASET, MR_ROLE_ADMIN),
     METHOD(DELETE_JOB, DELETE_JOB, MR_ROLE_ADMIN),
+    METHOD(DRAIN_WORKER, DRAIN_WORKER, MR_ROLE_ADMIN, .writes = true),
     METHOD(STATUS, STATUS, MR_ROLE_READ, .contact = true),
     /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with
      * a header will do. It tells whether this process lives, as a connection does: it is anybody's. */

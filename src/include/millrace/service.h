@@ -82,6 +82,16 @@ MR_API int mr_service_delete_dataset(const char *service, const char *dataset_id
 MR_API int mr_service_delete_job(const char *service, const char *job, bool force, int timeout_ms,
                                  mr_error *err);
 
+/*
+ * Have a worker drain, by its address or by its id (8 digits of it or more, as the status shows
+ * it): it gets no new tasks, hands back what it has not begun, serves the rest for as long as
+ * clients take to read it, and ends. Returns when that is stored: whichever dispatcher leads, the
+ * worker will hear of it. Asking again is no error. *@id (freed with mr_free()) is its id, @tasks
+ * how many it has; both may be NULL. MR_ENOTFOUND: no live worker is called so.
+ */
+MR_API int mr_service_drain_worker(const char *service, const char *worker, int timeout_ms,
+                                   char **id, uint32_t *tasks, mr_error *err);
+
 MR_END_DECLS
 
 #endif
