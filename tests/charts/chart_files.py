@@ -27,7 +27,9 @@ def options():
     programs = {}
     for line in (ROOT / "docs/run/options.md").read_text().splitlines():
         if line.startswith("## millrace "):
-            names = programs[line.split()[2]] = set()
+            names = set()
+            for program in line.removeprefix("## millrace ").split(", "):
+                programs[program] = names
         elif line.startswith("| `--"):
             names.add(re.match(r"\| `--([a-z-]+)", line).group(1))
     return programs
