@@ -12,6 +12,7 @@ NAMED_ABOVE = {
     "charts/millrace",
     "charts/millrace/templates",
     "debian",
+    "packaging",
     "tests/fuzz/corpus",
 }
 
