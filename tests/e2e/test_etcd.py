@@ -360,7 +360,10 @@ def test_files_are_looked_at_before_anything_starts(tmp_path):
         ([f"--etcd-ca={tmp_path}/text"], "is not a certificate in PEM format"),
         ([f"--etcd-cert={tmp_path}/text"], "go together"),
         (["--etcd-user=u"], "go together"),
-        (["--etcd-ca=x", "--etcd-endpoints=http://localhost:1"], "No such file"),
+        (
+            ["--etcd-ca=x", "--etcd-endpoints=http://localhost:1"],
+            "is plain text, but TLS was asked for",
+        ),
         (
             ["--etcd-server-name=x", "--etcd-endpoints=http://localhost:1"],
             "is plain text, but TLS was asked for",
