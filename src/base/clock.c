@@ -27,6 +27,11 @@ int64_t mr_now_ms(void)
     return mr_now_ns() / MR_NS_PER_MS;
 }
 
+int64_t mr_thread_cpu_ns(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 int64_t mr_wall_ms(void)
 {
     return read_clock(CLOCK_REALTIME) / MR_NS_PER_MS;

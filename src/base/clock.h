@@ -8,9 +8,10 @@
 #define MR_NS_PER_MS INT64_C(1000000)
 #define MR_NS_PER_S INT64_C(1000000000)
 
-int64_t mr_now_ns(void);  /* CLOCK_BOOTTIME */
-int64_t mr_now_ms(void);  /* the same, in ms */
-int64_t mr_wall_ms(void); /* since 1970, UTC */
+int64_t mr_now_ns(void);        /* CLOCK_BOOTTIME */
+int64_t mr_now_ms(void);        /* the same, in ms */
+int64_t mr_thread_cpu_ns(void); /* that this thread has used */
+int64_t mr_wall_ms(void);       /* since 1970, UTC */
 /* "2026-01-31T12:00:00", of seconds since 1970; its length, at most 28. Safe after fork():
  * gmtime_r() takes a lock of the C library, which a child may find held by a thread that it does
  * not have. */

@@ -2,6 +2,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/cpu.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -43,6 +44,7 @@ void mr_cond_init(pthread_cond_t *c)
 
 void mr_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
+    mr_cpu_rest();
     int rc = pthread_cond_wait(c, m);
 
     MR_ASSERT(rc == 0);
@@ -63,6 +65,7 @@ bool mr_cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t timeout_ms)
         ts.tv_sec++;
         ts.tv_nsec -= MR_NS_PER_S;
     }
+    mr_cpu_rest();
     int rc = pthread_cond_timedwait(c, m, &ts);
     MR_ASSERT(rc == 0 || rc == ETIMEDOUT);
     return rc == 0;

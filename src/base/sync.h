@@ -14,6 +14,7 @@ void mr_mutex_lock(pthread_mutex_t *m);
 void mr_mutex_unlock(pthread_mutex_t *m);
 
 void mr_cond_init(pthread_cond_t *c); /* waits are measured on CLOCK_MONOTONIC */
+/* Who waits gives up its core (base/cpu.h). */
 void mr_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
 /* false after @timeout_ms; -1 waits for ever. */
 bool mr_cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t timeout_ms);

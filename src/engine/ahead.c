@@ -137,7 +137,7 @@ static void pull_block(void *ctx, void *work)
                            .deadline_ms = MR_NO_DEADLINE,
                            .interrupt = &a->driver.interrupt};
     struct mr_ahead_entry *e = mr_calloc(1, sizeof *e);
-    int64_t begin = mr_now_ns();
+    int64_t begin = mr_cpu_now_ns();
     int rc = MR_OK;
 
     mr_mutex_lock(&a->driver.lock);
@@ -146,7 +146,7 @@ static void pull_block(void *ctx, void *work)
     if (e != NULL) {
         rc = mr_op_pull(a->input, &pull, &e->block, &e->err);
     }
-    int64_t ns = mr_now_ns() - begin;
+    int64_t ns = mr_cpu_now_ns() - begin;
 
     MR_LOCK(&a->driver.lock);
     MR_ASSERT(a->pulling);
@@ -252,11 +252,11 @@ static int give_locked(struct mr_ahead *a, uint32_t rows_max, mr_block **ret, mr
 static int pull_in_place(struct mr_ahead *a, const struct mr_pull *pull, mr_block **ret,
                          mr_error *err)
 {
-    int64_t begin = mr_now_ns();
+    int64_t begin = mr_cpu_now_ns();
     int rc = mr_op_pull(a->input, pull, ret, err);
 
     a->ended = rc == MR_END;
-    a->slow = mr_now_ns() - begin < QUICK_NS ? 0 : a->slow + 1;
+    a->slow = mr_cpu_now_ns() - begin < QUICK_NS ? 0 : a->slow + 1;
     a->quick = a->slow < SLOW_CALLS;
     return rc;
 }

@@ -59,6 +59,7 @@ static void *driver_main(void *arg)
     struct mr_driver *d = driver_of(arg);
 
     struct mr_env_work before = mr_env_enter_stage(d->env, d->number);
+    mr_cpu_enter(d->env->share);
     mr_mutex_lock(&d->lock);
     while (d->state != STOPPING) {
         bool working = d->state == RUNNING && !mr_env_cancelled(d->env);
@@ -78,6 +79,7 @@ static void *driver_main(void *arg)
         mr_mutex_lock(&d->lock);
     }
     mr_mutex_unlock(&d->lock);
+    mr_cpu_leave();
     mr_env_leave(before);
     return NULL;
 }

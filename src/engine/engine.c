@@ -168,6 +168,7 @@ static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_bloc
             timeout_ms < 0 ? MR_NO_DEADLINE : mr_now_ms() + (timeout_ms > 0 ? timeout_ms : 1),
     };
     int64_t begin = mr_now_ns();
+    int64_t worked = mr_cpu_now_ns();
 
     it->pulled = true;
     if (it->root == NULL) { /* a restore failed, and then opening it again */
@@ -176,10 +177,9 @@ static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_bloc
 
     log_begin(it->log, begin);
     int rc = mr_op_pull(it->root, &pull, ret, err);
-    int64_t ns = mr_now_ns() - begin;
-    log_end(it->log, ns);
+    log_end(it->log, mr_now_ns() - begin);
     if (rc == MR_OK) {
-        adapt_demand(it, pull.rows, *ret, pull.bytes, ns);
+        adapt_demand(it, pull.rows, *ret, pull.bytes, mr_cpu_now_ns() - worked);
     }
     return rc;
 }

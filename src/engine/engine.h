@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "element/block.h"
 
@@ -77,7 +78,10 @@ struct mr_engine_options {
      * memory_budget_bytes: 0 for all of it, or a quarter of what the process may use. */
     mr_memory *memory;
     uint64_t memory_budget_bytes;
-    uint32_t threads;                     /* 0: cores this process may use */
+    uint32_t threads; /* 0: cores this process may use */
+    /* The job that its threads work for (lent): they begin with a piece of work when it has its
+     * turn. Who pulls has entered it. NULL: none, they never wait. */
+    mr_cpu_share *share;
     const struct mr_split_source *splits; /* NULL: read everything */
     /* With `splits`: which of those it is that read parts of one dataset. Where elements are
      * numbered as they come, functions draw other random numbers in each part. */

@@ -55,6 +55,7 @@ int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engi
     env->serial = atomic_fetch_add(&serials, 1) + 1;
     env->threads = opts->threads != 0 ? opts->threads : mr_machine_cores();
 
+    env->share = opts->share;
     MR_TRY(make_memory(env, opts, err));
     MR_TRY(opts->profile ? mr_profile_new(&env->profile, err) : MR_OK);
     if (opts->external != NULL) {

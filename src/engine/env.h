@@ -56,6 +56,7 @@ struct mr_env {
     uint64_t part;   /* mr_engine_options */
     uint64_t serial; /* of this environment in the process, from 1 */
     uint32_t threads;
+    mr_cpu_share *share; /* mr_engine_options */
     bool has_splits;
     struct mr_split_source splits;
     struct mr_external_opener external; /* open == NULL: none */

@@ -156,6 +156,7 @@ int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret
 {
     MR_CHECK_MAGIC(it, MR_OP_MAGIC);
     MR_ASSERT(pull->rows > 0);
+    mr_cpu_yield();
     uint32_t before = mr_doing_begin(mr_doing_word(it->number, MR_DOING_WORK));
     int rc = pull_any(it, pull, ret, err);
 

@@ -58,7 +58,8 @@ void mr_parts_start(struct mr_parts *p, bool (*run)(void *ctx, uint32_t part), v
     atomic_store(&p->failed, false);
     p->nhelpers = p->busy = MR_MIN(mr_pool_idle(), most);
     for (uint32_t i = 0; i < p->nhelpers; i++) {
-        p->helpers[i] = (struct mr_parts_helper){.task = {.run = help}, .parts = p};
+        p->helpers[i] =
+            (struct mr_parts_helper){.task = {.run = help, .share = p->env->share}, .parts = p};
     }
     for (uint32_t i = 0; i < p->nhelpers; i++) {
         mr_pool_submit(&p->helpers[i].task);

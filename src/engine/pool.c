@@ -15,6 +15,7 @@ static struct {
     pthread_t threads[THREADS_MAX];
     bool stop;
     uint32_t waiting;
+    bool looks; /* somebody's turn may come without anybody saying so */
     struct mr_pool_task *head;
     struct mr_pool_task **tail;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .life = PTHREAD_MUTEX_INITIALIZER};
@@ -33,14 +34,28 @@ static bool queue_is_sound_locked(void)
     return at == pool.tail;
 }
 
+/* While tasks wait for their jobs' turn, one of us looks from time to time whether it has come. */
+static void wait_for_work_locked(void)
+{
+    pool.waiting++;
+    if (mr_cond_wait_ms(&pool.work, &pool.lock, pool.looks ? MR_CPU_LOOK_MS : -1)) {
+        pool.waiting--;
+        return;
+    }
+    mr_mutex_unlock(&pool.lock);
+    mr_cpu_look();
+    bool waits = mr_cpu_is_short();
+    mr_mutex_lock(&pool.lock);
+    pool.looks = waits;
+    pool.waiting--;
+}
+
 static void *pool_main(void *arg)
 {
     mr_mutex_lock(&pool.lock);
     for (;;) {
         while (pool.head == NULL && !pool.stop) {
-            pool.waiting++;
-            mr_cond_wait(&pool.work, &pool.lock);
-            pool.waiting--;
+            wait_for_work_locked();
         }
         struct mr_pool_task *task = pool.head;
         if (task == NULL) {
@@ -51,7 +66,9 @@ static void *pool_main(void *arg)
             pool.tail = &pool.head;
         }
         mr_mutex_unlock(&pool.lock);
+        mr_cpu_begin(&task->work, task->share);
         task->run(task);
+        mr_cpu_leave();
         mr_mutex_lock(&pool.lock);
     }
     mr_mutex_unlock(&pool.lock);
@@ -140,8 +157,11 @@ void mr_pool_release(void)
     }
 }
 
-void mr_pool_submit(struct mr_pool_task *task)
+/* It is the turn of @work's job. */
+static void go(struct mr_cpu_work *work)
 {
+    struct mr_pool_task *task = (struct mr_pool_task *)work; /* first member */
+
     MR_LOCK(&pool.lock);
     task->next = NULL;
     *pool.tail = task;
@@ -150,7 +170,18 @@ void mr_pool_submit(struct mr_pool_task *task)
     (void)pthread_cond_signal(&pool.work);
 }
 
-bool mr_pool_take_back(struct mr_pool_task *task)
+void mr_pool_submit(struct mr_pool_task *task)
+{
+    task->work.go = go;
+    mr_cpu_submit(&task->work, task->share);
+    if (mr_cpu_is_short()) {
+        MR_LOCK(&pool.lock);
+        pool.looks = true;
+        (void)pthread_cond_signal(&pool.work);
+    }
+}
+
+static bool leaves_queue(struct mr_pool_task *task)
 {
     MR_LOCK(&pool.lock);
     for (struct mr_pool_task **at = &pool.head; *at != NULL; at = &(*at)->next) {
@@ -164,8 +195,23 @@ bool mr_pool_take_back(struct mr_pool_task *task)
     return false;
 }
 
+bool mr_pool_take_back(struct mr_pool_task *task)
+{
+    if (mr_cpu_withdraw(&task->work)) {
+        return true;
+    }
+    bool left = leaves_queue(task);
+    if (left) {
+        mr_cpu_drop(&task->work);
+    }
+    return left;
+}
+
 uint32_t mr_pool_idle(void)
 {
+    if (mr_cpu_is_short()) {
+        return 0;
+    }
     MR_LOCK(&pool.lock);
     return pool.head == NULL ? pool.waiting : 0;
 }

@@ -9,12 +9,14 @@
  */
 #pragma once
 
-#include <millrace/base.h>
+#include "base/cpu.h"
 
 /* Embedded in what the task works on; untouched by the pool once run() was called. */
 struct mr_pool_task {
-    void (*run)(struct mr_pool_task *task);
+    struct mr_cpu_work work; /* first member; the pool's */
     struct mr_pool_task *next;
+    void (*run)(struct mr_pool_task *task);
+    mr_cpu_share *share; /* the job that it is for, or NULL: it runs when that has its turn */
 };
 
 /* Threads are started by the first user (as many as cores may be used). */

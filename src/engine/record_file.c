@@ -1,5 +1,6 @@
 #include "engine/record_file.h"
 
+#include "base/cpu.h"
 #include "base/doing.h"
 
 #include <errno.h>
@@ -109,6 +110,7 @@ static int refill(struct mr_record_file *f, mr_error *err)
     uint32_t before = mr_doing_begin_storage(f->path);
     ssize_t n;
 
+    mr_cpu_rest();
     do {
         n = read(f->fd, f->buffer, f->size);
     } while (n < 0 && errno == EINTR);

@@ -1,6 +1,7 @@
 #include "engine/table_file.h"
 
 #include "base/buf.h"
+#include "base/cpu.h"
 #include "base/doing.h"
 #include "dataset/operator.h"
 #include "tables/sink.h"
@@ -19,6 +20,7 @@ static int read_at(void *ctx, uint64_t offset, void *to, size_t n, mr_error *err
     const struct mr_table_file *f = ctx;
     size_t got = 0;
 
+    mr_cpu_rest();
     while (got < n) {
         uint32_t before = mr_doing_begin_storage(f->path);
         ssize_t some = pread(f->fd, (char *)to + got, n - got, (off_t)(offset + got));

@@ -1,4 +1,5 @@
 /* Files as bytes: the one operator that reads from outside. */
+#include "base/cpu.h"
 #include "base/doing.h"
 #include "base/limits.h"
 #include "ops/attr.h"
@@ -19,6 +20,7 @@ static int read_all(int fd, const char *path, unsigned char *to, size_t *size, m
 {
     size_t done = 0;
 
+    mr_cpu_rest();
     while (done < *size) {
         ssize_t n = read(fd, to + done, *size - done);
 

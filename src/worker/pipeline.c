@@ -235,7 +235,9 @@ static int open_engine(struct mr_worker_task *t, mr_error *err)
                                      .epoch = t->a->repetition,
                                      .memory = w->memory,
                                      .threads = w->threads,
-                                     .profile = true};
+                                     .profile = true,
+
+                                     .share = t->share};
     mr_engine_iter *engine = NULL;
     MR_AUTO(mr_dataset_unref) mr_dataset *ds = NULL;
 
@@ -293,7 +295,7 @@ static void note_pull(struct mr_worker_task *t, int64_t begun_ns, uint32_t rows,
     uint64_t before = atomic_exchange_explicit(&t->ignored_errors, ignored, memory_order_relaxed);
 
     (void)atomic_fetch_add_explicit(&n->ignored_errors, ignored - before, memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&n->busy_ns, (uint64_t)(mr_now_ns() - begun_ns),
+    (void)atomic_fetch_add_explicit(&n->busy_ns, (uint64_t)(mr_cpu_now_ns() - begun_ns),
                                     memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&n->made_elements, rows, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&n->made_bytes, bytes, memory_order_relaxed);
@@ -302,7 +304,7 @@ static void note_pull(struct mr_worker_task *t, int64_t begun_ns, uint32_t rows,
 /* Pull a block that can be sent. */
 static int pull(struct mr_worker_task *t, struct mr_want want, mr_block **ret, mr_error *err)
 {
-    int64_t begun_ns = mr_now_ns();
+    int64_t begun_ns = mr_cpu_now_ns();
     mr_block *block;
     int rc = name_holder(t, mr_engine_pull(t->engine, want, -1, &block, err), err);
     size_t bytes = rc == MR_OK ? mr_block_row_bytes(block, 0, mr_block_rows(block)) : 0;

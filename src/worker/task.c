@@ -23,6 +23,7 @@ void mr_worker_task_unref(struct mr_worker_task *t)
         t->kind->free(t);
     }
     mr_split_feed_free(t->feed);
+    mr_cpu_share_unref(t->share);
     millrace__task_assignment__free_unpacked(t->a, NULL);
     (void)pthread_cond_destroy(&t->changed);
     (void)pthread_mutex_destroy(&t->lock);
@@ -179,6 +180,16 @@ bool mr_worker_wait_drained(mr_worker *w, enum mr_drain_stage stage, int64_t tim
 
 /* ---- making one ---- */
 
+/* All tasks of a job are one share of the cores; so is a production, whoever reads it. */
+static int find_share(struct mr_worker_task *t, mr_error *err)
+{
+    const Millrace__TaskAssignment *a = t->a;
+    struct mr_cpu_names names = {.owner = "",
+                                 .job = a->job_id[0] != '\0' ? a->job_id : a->iteration_id};
+
+    return mr_cpu_share_get(&names, &t->share, err);
+}
+
 static int task_new(struct mr_worker *w, Millrace__TaskAssignment *a,
                     const struct mr_worker_task_kind *kind, struct mr_worker_task **ret,
                     mr_error *err)
@@ -204,6 +215,7 @@ static int task_new(struct mr_worker *w, Millrace__TaskAssignment *a,
     w->ntasks++; /* Until mr_worker_task_unref() lets go of the last reference. */
     mr_mutex_unlock(&w->lock);
     int rc = kind->init != NULL ? kind->init(t, err) : MR_OK;
+    rc = rc == MR_OK ? find_share(t, err) : rc;
     if (rc == MR_OK && t->dynamic) {
         rc = mr_split_feed_new(t->providers, t->at_least_once, &t->feed, err);
     }
@@ -242,7 +254,9 @@ static void *task_main(void *arg)
     struct mr_worker *w = t->worker;
 
     (void)mr_memory_enter(w->memory);
+    mr_cpu_enter(t->share);
     t->kind->run(t);
+    mr_cpu_leave();
     mr_worker_task_is_at(t, MR_AT_NOTHING);
     mr_mutex_lock(&w->lock);
     mr_share_give(t->at_work, 1);

@@ -108,6 +108,7 @@ struct mr_worker_task {
     bool at_least_once;
     uint32_t providers;
     mr_split_feed *feed;
+    mr_cpu_share *share; /* of its job, or production */
 
     atomic_bool ended; /* the dispatcher was told so */
     /* Its job is set aside: nothing is asked for, nothing told, until it is there again. */

@@ -69,6 +69,7 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
     MR_CHECK_ALLOC(w->dispatchers, err);
     w->dispatcher_timeout_ms = (uint64_t)opts->dispatcher_timeout_ms;
     w->threads = (uint32_t)opts->threads;
+    mr_cpu_set_cores(mr_machine_cores());
     mr_shares_init(&w->at_work, "tasks at work", (uint32_t)opts->tasks_max);
     struct mr_windows_options windows = {.dir = opts->cache_dir,
                                          .disk_bytes_max = (uint64_t)opts->cache_bytes_max,

@@ -2,3 +2,6 @@ mr_test(base_test LABEL unit SOURCES ${MR_TEST_DIR}/base_test.c LIBRARIES mr_bas
 mr_test(stream_test LABEL unit SOURCES ${MR_TEST_DIR}/stream_test.c LIBRARIES mr_base)
 mr_test(shares_test LABEL unit SOURCES ${MR_TEST_DIR}/shares_test.c LIBRARIES mr_base)
 mr_test(events_test LABEL unit SOURCES ${MR_TEST_DIR}/events_test.c LIBRARIES mr_base)
+mr_test(fair_test LABEL unit SOURCES ${MR_TEST_DIR}/fair_test.c LIBRARIES mr_base)
+mr_test(cpu_test LABEL unit SOURCES ${MR_TEST_DIR}/cpu_test.c LIBRARIES mr_base)
+target_link_options(cpu_test PRIVATE -Wl,--wrap=mr_now_ns -Wl,--wrap=mr_thread_cpu_ns)

@@ -37,6 +37,9 @@ mr_test(engine_together_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_together_t
 target_link_options(engine_together_test PRIVATE -Wl,--wrap=mr_now_ns)
 mr_test(engine_profile_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_profile_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
+mr_test(engine_fair_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_fair_test.c ${MR_TEST_DIR}/engine_support.c
+        LIBRARIES mr_engine)
+target_link_options(engine_fair_test PRIVATE -Wl,--wrap=mr_now_ns)
 mr_test(engine_pool_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_pool_test.c LIBRARIES mr_engine)
 mr_test(engine_memory_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_memory_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)

@@ -254,7 +254,7 @@ static int absorb_rows(struct reducer_iter *it, const mr_block *rows, const mr_b
 static int absorb(struct reducer_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     struct mr_pull below = mr_pull_rows(pull, it->demand);
-    int64_t begin = mr_now_ns();
+    int64_t begin = mr_cpu_now_ns();
     MR_AUTO(mr_block_unref) mr_block *rows = NULL;
     MR_AUTO(mr_block_unref) mr_block *keys = NULL;
     mr_error failure;
@@ -275,7 +275,7 @@ static int absorb(struct reducer_iter *it, const struct mr_pull *pull, mr_error 
     rc = absorb_rows(it, rows, keys, rc, &failure, err);
     it->demand = mr_driver_next_demand(it->demand, mr_block_rows(rows),
                                        mr_block_row_bytes(rows, 0, mr_block_rows(rows)),
-                                       mr_now_ns() - begin);
+                                       mr_cpu_now_ns() - begin);
     return rc;
 }
 

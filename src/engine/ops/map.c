@@ -84,16 +84,16 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
         return mr_parallel_map_pull(it->parallel, pull, ret, err);
     }
 
-    int64_t pulled = it->threads > 0 ? mr_now_ns() : 0;
+    int64_t pulled = it->threads > 0 ? mr_cpu_now_ns() : 0;
     MR_TRY(mr_apply_next(&it->in, it->head.input, pull, &in, err));
-    int64_t begin = it->threads > 0 ? mr_now_ns() : 0;
+    int64_t begin = it->threads > 0 ? mr_cpu_now_ns() : 0;
     int rc = mr_apply_fit(&it->apply, &it->in, &in, &out, &bad, &failure);
     if (rc != MR_OK) {
         rc = mr_apply_failed(&it->in, head, in, bad, rc, &failure, &out, ret, err);
         return mr_apply_done(&it->in, in, rc);
     }
     it->in.index += mr_block_rows(in);
-    int64_t ns = it->threads > 0 ? mr_now_ns() - begin : 0;
+    int64_t ns = it->threads > 0 ? mr_cpu_now_ns() - begin : 0;
     if (it->threads > 0 && it->in.rest == NULL && is_worthwhile(it, in, out, ns, begin - pulled) &&
         go_parallel(it, NULL) ==
             MR_OK) { /* without memory it stays in place: @out is to be given */

@@ -258,7 +258,7 @@ static struct slot *new_slot_locked(struct mr_parallel_map *m)
 
     MR_ASSERT(s != NULL);
     m->free = s->next;
-    *s = (struct slot){.map = m, .task = {.run = run_task}};
+    *s = (struct slot){.map = m, .task = {.run = run_task, .share = m->driver.env->share}};
     m->ring[m->tail_seq++ % m->cap] = s;
     m->in_flight++;
     return s;

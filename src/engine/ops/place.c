@@ -14,10 +14,10 @@ void mr_place_pull(struct mr_place *p, struct mr_driver *driver)
                            .deadline_ms = MR_NO_DEADLINE,
                            .interrupt = &driver->interrupt};
     struct mr_place_entry e = {0};
-    int64_t begin = mr_now_ns();
+    int64_t begin = mr_cpu_now_ns();
 
     e.rc = mr_op_pull(p->inner, &pull, &e.block, &e.err);
-    int64_t ns = mr_now_ns() - begin;
+    int64_t ns = mr_cpu_now_ns() - begin;
     MR_LOCK(&driver->lock);
     MR_ASSERT(p->busy);
     MR_ASSERT(!p->ended);

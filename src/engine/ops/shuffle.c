@@ -72,14 +72,14 @@ static int pull_input(struct shuffle_iter *it, const struct mr_pull *pull, mr_er
         it->ahead.unusual = it->draws == 0; /* the buffer is filled for the first time */
         return mr_ahead_pull(&it->ahead, pull, &it->pending, err);
     }
-    int64_t begin = it->may_overlap ? mr_now_ns() : 0;
+    int64_t begin = it->may_overlap ? mr_cpu_now_ns() : 0;
     MR_TRY(mr_op_pull(it->head.input, pull, &it->pending, err));
     if (it->may_overlap) {
         size_t bytes = mr_block_row_bytes(it->pending, 0, mr_block_rows(it->pending));
 
         /* mr_ahead keeps some distance, with which it costs a quarter, and finds out whether it
          * pays. */
-        if (mr_pace_is_slow(&it->pace, bytes, bytes / 4, mr_now_ns() - begin, 0)) {
+        if (mr_pace_is_slow(&it->pace, bytes, bytes / 4, mr_cpu_now_ns() - begin, 0)) {
             overlap(it);
         }
     }

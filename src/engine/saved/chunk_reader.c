@@ -1,3 +1,4 @@
+#include "base/cpu.h"
 #include "base/doing.h"
 #include "base/hash.h"
 #include "engine/saved/chunk_file.h"
@@ -15,6 +16,7 @@ static int read_at(const struct mr_chunk_reader *r, uint64_t offset, void *to, s
 {
     size_t done = 0;
 
+    mr_cpu_rest();
     while (done < n) {
         uint32_t before = mr_doing_begin_wait(MR_DOING_STORAGE);
         ssize_t some = pread(r->fd, (char *)to + done, n - done, (off_t)(offset + done));
