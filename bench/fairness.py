@@ -8,9 +8,10 @@ if there are any. Elements are eight bytes each, and cost the worker some 100 us
 and dispatcher hardly count. In each round a quiet job runs alone, then beside each of the others.
 
 `part` is the quiet job's part of the CPU time that the worker used: its elements, times what one
-costs when the job is alone, by the worker's CPU time. It hardly depends on what else the machine
-does. `rate` is its elements a second, by those that it has alone: a half is fair, as long as it
-takes all of the cores when it is alone. Figures are medians of the rounds.
+costs when the job is alone, by the worker's CPU time; serving is in it, too. `by the other` is its
+elements by those of the other job. Both hardly depend on what else the machine does. `rate` is its
+elements a second, by those that it has alone: a half is fair, as long as it takes all of the cores
+when it is alone. Figures are medians of the rounds.
 """
 
 import argparse
@@ -157,27 +158,25 @@ def run(rounds: int, seconds: float, cores: int) -> list[dict[str, Any]]:
     os.sched_setaffinity(0, mine[cores:] or mine)
     parts: dict[str, list[float]] = {kind: [] for kind in OTHERS}
     rates: dict[str, list[float]] = {kind: [] for kind in OTHERS}
-    equal: list[float] = []
+    others: dict[str, list[float]] = {kind: [] for kind in OTHERS}
     for _ in range(rounds):
         alone = measure(dispatcher.target, worker.pid, [QUIET], seconds)
         for kind in OTHERS:
             beside = measure(dispatcher.target, worker.pid, [QUIET, kind], seconds)
             parts[kind].append(beside.each[0] / alone.each[0])
             rates[kind].append(beside.rates[0] / alone.rates[0])
-            if kind == "equal":
-                equal.append(beside.rates[0] / beside.rates[1])
+            others[kind].append(beside.rates[0] / beside.rates[1])
     worker.stop()
     dispatcher.stop()
-    rows: list[dict[str, Any]] = [
+    return [
         {
             "beside": kind,
             "part": round(statistics.median(parts[kind]), 3),
             "rate": round(statistics.median(rates[kind]), 3),
+            "by the other": [round(ratio, 3) for ratio in sorted(others[kind])],
         }
         for kind in OTHERS
     ]
-    rows[0]["equal"] = [round(ratio, 3) for ratio in sorted(equal)]
-    return rows
 
 
 def main() -> None:
@@ -200,8 +199,8 @@ def main() -> None:
         sys.path.insert(0, str(ROOT / "python"))
     rows = run(args.rounds, args.seconds, args.cores)
     for row in rows:
-        text = f"quiet beside {row['beside']:14} part {row['part']:5.2f}   rate {row['rate']:5.2f}"
-        print(text + (f"   one by the other {row['equal']}" if "equal" in row else ""))
+        figures = f"part {row['part']:5.2f}   rate {row['rate']:5.2f}"
+        print(f"quiet beside {row['beside']:14} {figures}   by the other {row['by the other']}")
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(rows))
 

@@ -76,7 +76,8 @@ static void renew_locked(mr_access *a, int64_t now_ms)
 }
 
 int mr_access_identify(mr_access *a, const char *token, const char *spiffe, int64_t now_ms,
-                       char name[MR_ACCESS_NAME_MAX + 1], unsigned *granted, mr_error *err)
+                       char name[MR_ACCESS_NAME_MAX + 1], unsigned *granted, struct mr_quota *quota,
+                       mr_error *err)
 {
     const struct mr_access_identity *id = NULL;
     uint8_t hash[MR_SHA256_BYTES];
@@ -101,5 +102,8 @@ int mr_access_identify(mr_access *a, const char *token, const char *spiffe, int6
     }
     (void)snprintf(name, MR_ACCESS_NAME_MAX + 1, "%s", id->name);
     *granted = id->roles;
+    if (quota != NULL) {
+        *quota = id->quota;
+    }
     return MR_OK;
 }

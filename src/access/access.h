@@ -15,7 +15,8 @@ typedef struct mr_access mr_access;
 int mr_access_open(const char *path, mr_access **ret, mr_error *err);
 void mr_access_close(mr_access *a); /* NULL is fine */
 
-/* @token, @spiffe: what the caller shows; NULL: nothing. @name is set, and its roles. MR_EUNAUTH: he
- * is nobody who is known; it says what to do. */
+/* @token, @spiffe: what the caller shows; NULL: nothing. @name is set, its roles, and its @quota
+ * (which may be NULL). MR_EUNAUTH: he is nobody who is known; it says what to do. */
 int mr_access_identify(mr_access *a, const char *token, const char *spiffe, int64_t now_ms,
-                       char name[MR_ACCESS_NAME_MAX + 1], unsigned *roles, mr_error *err);
+                       char name[MR_ACCESS_NAME_MAX + 1], unsigned *roles, struct mr_quota *quota,
+                       mr_error *err);

@@ -1,5 +1,6 @@
 #include "access/identities.h"
 
+#include "access/quota.h"
 #include "base/base.h"
 #include "options/option.h"
 
@@ -19,7 +20,7 @@ static const struct {
 };
 #define ROLES (sizeof roles / sizeof roles[0])
 
-static const char *const members[] = {"name", "roles", "token_sha256", "spiffe"};
+static const char *const members[] = {"name", "roles", "token_sha256", "spiffe", "quota"};
 #define MEMBERS (sizeof members / sizeof members[0])
 
 void mr_roles_print(unsigned bits, char *out, size_t size)
@@ -144,6 +145,7 @@ static int parse_identity(const json_t *o, struct mr_access_identity *id, mr_err
     const char *name = json_string_value(json_object_get(o, "name"));
     const json_t *token = json_object_get(o, "token_sha256");
     const json_t *spiffe = json_object_get(o, "spiffe");
+    const json_t *quota = json_object_get(o, "quota");
 
     if (name == NULL || name[0] == '\0' || strlen(name) > MR_ACCESS_NAME_MAX) {
         return mr_error_set(err, MR_EINVAL, "it needs a 'name' of 1 to %d bytes",
@@ -156,6 +158,7 @@ static int parse_identity(const json_t *o, struct mr_access_identity *id, mr_err
     if (token == NULL && spiffe == NULL) {
         return mr_error_set(err, MR_EINVAL, "it needs a 'token_sha256' or a 'spiffe'");
     }
+    MR_TRY(quota != NULL ? mr_quota_parse(quota, &id->quota, err) : MR_OK);
     MR_TRY(token != NULL ? parse_hash(token, id, err) : MR_OK);
     return spiffe != NULL ? parse_spiffe(spiffe, id, err) : MR_OK;
 }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "access/role.h"
+#include "base/quota.h"
 
 #include <millrace/base.h>
 #include <stdbool.h>
@@ -31,6 +32,7 @@ struct mr_access_identity {
     bool has_token;
     uint8_t token[MR_SHA256_BYTES];
     char *spiffe; /* NULL: none */
+    struct mr_quota quota;
 };
 
 struct mr_access_list {

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/quota.h"
 
 #include <millrace/base.h>
 #include <sys/uio.h>
@@ -220,7 +221,8 @@ struct mr_rpc_caller {
 /* Who he is, as the guard says; empty without a guard. */
 struct mr_rpc_who {
     char name[MR_RPC_WHO_SIZE];
-    unsigned rights; /* the guard's business */
+    unsigned rights; /* the guard's business, as is the quota */
+    struct mr_quota quota;
 };
 /* Asked of each call to a method before anybody else sees it; what it refuses ends with its error.
  * Runs on the runtime's thread. Set before start. */

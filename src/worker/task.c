@@ -184,7 +184,8 @@ bool mr_worker_wait_drained(mr_worker *w, enum mr_drain_stage stage, int64_t tim
 static int find_share(struct mr_worker_task *t, mr_error *err)
 {
     const Millrace__TaskAssignment *a = t->a;
-    struct mr_cpu_names names = {.owner = "",
+    struct mr_cpu_names names = {.owner = a->owner,
+                                 .owner_weight = a->owner_weight,
                                  .job = a->job_id[0] != '\0' ? a->job_id : a->iteration_id};
 
     return mr_cpu_share_get(&names, &t->share, err);

@@ -59,8 +59,9 @@ class Secured:
     def certificate(self, name):
         return self.file(f"certs/{name}.pem"), self.file(f"certs/{name}.key")
 
-    def write_access(self, tokens, spiffe=()):
-        """@tokens: of each role, as a dict or, where there are several, as pairs."""
+    def write_access(self, tokens, spiffe=(), quotas=None):
+        """@tokens: of each role, as a dict or, where there are several, as pairs. @quotas: of
+        roles."""
         write(
             self.directory / "access.json",
             json.dumps(
@@ -70,6 +71,7 @@ class Secured:
                             "name": f"the-{role}",
                             "roles": [role],
                             "token_sha256": hashlib.sha256(token.encode()).hexdigest(),
+                            **({"quota": quotas[role]} if role in (quotas or {}) else {}),
                         }
                         for role, token in (tokens.items() if isinstance(tokens, dict) else tokens)
                     ]
@@ -171,6 +173,27 @@ def test_each_role_may_do_its_own(secured):
     mr.service.delete_job(cluster.service, "shared", force=True)
     names = [job.get("name") for job in json.loads(mr.service.status(cluster.service))["jobs"]]
     assert "shared" not in names and "mine" in names
+
+
+def test_a_quota_limits_what_its_owner_has(secured):
+    secured.write_access(TOKENS, quotas={"write": {"jobs": 1, "datasets": 1, "weight": 200}})
+    cluster = secured.start()
+    use(secured, "write")
+
+    ds = mr.Dataset.range(1 << 40).apply(
+        mr.service.distribute("parallel_epochs", cluster.service, job_name="first")
+    )
+    first = ds.as_numpy_iterator()
+    next(first)
+    error = refusal(lambda: read(cluster, "second", 1 << 40))
+    assert isinstance(error, mr.errors.ResourceExhaustedError)
+    assert "'the-write' has 1 jobs at work, and the quota allows 1" in str(error)
+    error = refusal(lambda: mr.service.register_dataset(cluster.service, mr.Dataset.range(7)))
+    assert "'the-write' has 1 datasets" in str(error) and "access file" in str(error)
+
+    use(secured, "admin")  # who has no quota, and is somebody else
+    assert read(cluster, "second") == list(range(N))
+    del first
 
 
 def test_nobody_gets_in_who_does_not_belong(secured, tmp_path):

@@ -18,6 +18,8 @@
 
 #define FILE_OF(text) "{\"identities\":[" text "]}"
 #define ALICE "{\"name\":\"alice\",\"roles\":[\"write\"],\"token_sha256\":\"" SECRET "\"}"
+#define BOB(quota)                                                                                 \
+    "{\"name\":\"bob\",\"roles\":[\"write\"],\"token_sha256\":\"" OTHER "\",\"quota\":" quota "}"
 #define WORKERS                                                                                    \
     "{\"name\":\"workers\",\"roles\":[\"worker\"],\"spiffe\":\"spiffe://example.org/worker\"}"
 
@@ -76,6 +78,13 @@ static void mistakes_are_named(void **state)
          "'spiffe' has to be a SPIFFE ID"},
         {FILE_OF(ALICE "," ALICE), "identity 2 ('alice'): its token is that of 'alice' already"},
         {FILE_OF(WORKERS "," WORKERS), "its SPIFFE ID is that of 'workers' already"},
+        {FILE_OF(BOB("7")), "f: identity 1 ('bob'): 'quota' has to be an object, as {"},
+        {FILE_OF(BOB("{\"job\":1}")), "'quota' has no 'job'; did you mean 'jobs'?"},
+        {FILE_OF(BOB("{\"jobs\":0}")), "'jobs' of 'quota' has to be a number from 1 to 1000000"},
+        {FILE_OF(BOB("{\"jobs\":\"2\"}")), "'jobs' of 'quota' has to be a number"},
+        {FILE_OF(BOB("{\"datasets\":-1}")), "'datasets' of 'quota' has to be a number"},
+        {FILE_OF(BOB("{\"weight\":10001}")),
+         "'weight' of 'quota' has to be a number from 1 to 10000"},
         {"{\"identities\":1,\"identities\":2}", "duplicate"},
     };
 
@@ -89,6 +98,20 @@ static void mistakes_are_named(void **state)
             fail_msg("'%s' is said, '%s' was expected", err.message, rows[i].why);
         }
     }
+}
+
+static void quotas_are_limits_or_none(void **state)
+{
+    struct mr_access_list *l = NULL;
+
+    assert_int_equal(
+        mr_access_parse(FILE_OF(ALICE "," BOB("{\"jobs\":2,\"weight\":300}")), "f", &l, NULL),
+        MR_OK);
+    assert_int_equal(l->all[0].quota.jobs + l->all[0].quota.datasets + l->all[0].quota.weight, 0);
+    assert_int_equal(l->all[1].quota.jobs, 2);
+    assert_int_equal(l->all[1].quota.datasets, 0);
+    assert_int_equal(l->all[1].quota.weight, 300);
+    mr_access_list_free(l);
 }
 
 static char path[] = "/tmp/mr-access-XXXXXX";
@@ -111,7 +134,7 @@ static int identify(mr_access *a, const char *token, const char *spiffe, int64_t
     char got[MR_ACCESS_NAME_MAX + 1];
     unsigned bits;
     mr_error err;
-    int rc = mr_access_identify(a, token, spiffe, now_ms, got, &bits, &err);
+    int rc = mr_access_identify(a, token, spiffe, now_ms, got, &bits, NULL, &err);
 
     if (rc == MR_OK) {
         assert_string_equal(got, name);
@@ -205,6 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(roles_include_others),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(quotas_are_limits_or_none),
         cmocka_unit_test(callers_are_who_they_show),
         cmocka_unit_test(the_file_is_read_again),
         cmocka_unit_test(a_file_that_is_wrong_is_an_option_that_is_wrong),

@@ -7,6 +7,8 @@ mr_test(core_takeover_test LABEL unit SOURCES ${MR_TEST_DIR}/core_takeover_test.
   LIBRARIES mr_dispatcher_core)
 mr_test(core_hosts_test LABEL unit SOURCES ${MR_TEST_DIR}/core_hosts_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
+mr_test(core_quota_test LABEL unit SOURCES ${MR_TEST_DIR}/core_quota_test.c ${MR_TEST_DIR}/core_support.c
+  LIBRARIES mr_dispatcher_core)
 mr_test(core_retention_test LABEL unit SOURCES ${MR_TEST_DIR}/core_retention_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
 foreach(name recovery poison unreachable)

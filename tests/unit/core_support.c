@@ -262,6 +262,8 @@ void table_step(struct table *t, struct mr_command *command)
     command->wall_ms = t->wall;
     command->token = 77;
     command->host = t->host;
+    command->owner = t->owner;
+    command->quota = t->quota;
     command->seed = 4711;
     command->full = command->full || t->full;
     command->grant_ms = t->grant_ms;

@@ -11,9 +11,11 @@ struct table {
     struct mr_core_config config;
     int64_t now;
     int64_t wall;
-    bool full;        /* the store takes nothing but deletes */
-    int64_t grant_ms; /* ... or must be spared; 0: not */
-    const char *host; /* whose commands come; NULL: nobody's */
+    bool full;         /* the store takes nothing but deletes */
+    int64_t grant_ms;  /* ... or must be spared; 0: not */
+    const char *host;  /* whose commands come; NULL: nobody's */
+    const char *owner; /* who asks; NULL: nobody in particular */
+    const struct mr_quota *quota;
     char *keys[KEYS_MAX];
     char *values[KEYS_MAX];
     size_t count;

@@ -41,6 +41,7 @@
 #include <millrace/base.h>
 
 #include "base/limits.h"
+#include "base/quota.h"
 #include "millrace/service.pb-c.h"
 #include "millrace/state.pb-c.h"
 
@@ -246,11 +247,15 @@ struct mr_command {
     /* REGISTER_WORKER, and WATCH_WORKER of a newcomer: the stream of who is at that address
      * (mr_core_worker_at()) stands, or is awaited */
     bool worker_watches;
-    uint64_t token; /* comes back in the MR_EFFECT_REPLY */
-    uint64_t seed;  /* OPEN: 64 random bits, used if an iteration is created */
+    uint64_t token;   /* comes back in the MR_EFFECT_REPLY */
+    uint64_t seed;    /* OPEN: 64 random bits, used if an iteration is created */
     bool attach_only; /* OPEN: whoever asks may join a job, not make one */
     /* whose it is: what it makes counts as that host's; NULL: nobody's. Lent for the step */
     const char *host;
+    /* who asks, and how much he may have: he owns what it makes. NULL or "": nobody in particular;
+     * NULL: as much as he likes. Lent for the step */
+    const char *owner;
+    const struct mr_quota *quota;
     union { /* lent for the step */
         const struct mr_part_store *part;
         const struct mr_dataset_register *dataset;

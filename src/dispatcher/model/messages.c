@@ -65,6 +65,10 @@ Millrace__TaskAssignment *mr_task_assignment(mr_core *core, const struct mr_task
     if (it->share != NULL) { /* NULL: no memory, which is known already */
         mr_core_set(core, &assignment->host, it->share->host);
     }
+    if (it->job != NULL) { /* NULL: a production, which is for several */
+        mr_core_set(core, &assignment->owner, it->job->rec->owner);
+        assignment->owner_weight = it->job->rec->owner_weight;
+    }
     assignment->guarantee = it->guarantee;
     assign_production(core, it, assignment);
     if (it->rounds != NULL) {

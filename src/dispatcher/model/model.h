@@ -122,6 +122,13 @@ struct mr_share *mr_hosts_note(mr_core *core, struct mr_shares *all);
 int mr_hosts_check(const mr_core *core, const struct mr_shares *all, mr_error *err);
 /* The same of tasks, of which each of its iterations has one at each worker. */
 int mr_hosts_check_tasks(const mr_core *core, mr_error *err);
+
+/* Who asks (owners.c); "": nobody in particular. */
+const char *mr_command_owner(const mr_core *core);
+/* MR_EEXHAUSTED: he may not have another job at work: @job, or a new one (NULL). */
+int mr_owner_check_job(const mr_core *core, const struct mr_job *job, mr_error *err);
+/* ... nor another dataset. */
+int mr_owner_check_dataset(const mr_core *core, mr_error *err);
 /* MR_EPRECOND: this version must not serve it. */
 int mr_schema_check(const Millrace__SchemaRecord *schema, mr_error *err);
 /* There is none yet. */

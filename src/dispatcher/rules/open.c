@@ -307,6 +307,8 @@ static struct mr_job *create_job(mr_core *core, const struct mr_wish *wish, cons
     rec->mode = wish->mode;
     rec->guarantee = wish->guarantee;
     rec->created_ms = (uint64_t)core->wall_ms;
+    mr_core_set(core, &rec->owner, mr_command_owner(core));
+    rec->owner_weight = core->in->quota != NULL ? core->in->quota->weight : 0;
     if (core->failed != 0) {
         mr_record_free(rec);
         return NULL;
@@ -386,6 +388,9 @@ static int judge_open(const mr_core *core, const struct mr_command *command, str
     }
     if (client == NULL) {
         MR_TRY(mr_hosts_check(core, &core->hosts.clients, err));
+    }
+    if (*it == NULL) {
+        MR_TRY(mr_owner_check_job(core, *job, err));
     }
     return *it == NULL ? check_room(core, *job, err) : MR_OK;
 }

@@ -54,6 +54,7 @@ static int check_registration(const mr_core *core, const struct mr_dataset_regis
         return mr_error_set(err, MR_EEXHAUSTED, "there are %zu datasets already",
                             core->datasets.count);
     }
+    MR_TRY(mr_owner_check_dataset(core, err));
     return mr_hosts_check(core, &core->hosts.datasets, err);
 }
 
@@ -122,6 +123,7 @@ static Millrace__DatasetRecord *make_record(mr_core *core, const char *id,
     rec->definition_size = stored != NULL ? stored->size : in->definition_size;
     rec->ignores_errors = in->ignores_errors;
     rec->used_ms = (uint64_t)core->wall_ms;
+    mr_core_set(core, &rec->owner, mr_command_owner(core));
     if (in->spec_size > 0) {
         rec->spec.data = mr_memdup(in->spec, in->spec_size);
         rec->spec.len = rec->spec.data != NULL ? in->spec_size : 0;

@@ -54,7 +54,7 @@ static int judge(struct mr_guard *g, const char *path, const struct mr_rpc_calle
         return MR_OK;
     }
     MR_TRY(mr_access_identify(g->access, caller->token, caller->spiffe, mr_now_ms(), ret->name,
-                              &ret->rights, err));
+                              &ret->rights, &ret->quota, err));
     if (method != NULL && (ret->rights & method->roles) != 0) {
         return MR_OK;
     }

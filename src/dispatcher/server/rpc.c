@@ -13,7 +13,11 @@ static void post_call(const struct mr_rpc_service *service, mr_rpc_request *req,
         return;
     }
     c->rpc = req;
-    c->call.attach_only = (mr_rpc_request_who(req)->rights & MR_ROLE_WRITE) == 0;
+    const struct mr_rpc_who *who = mr_rpc_request_who(req);
+
+    c->call.attach_only = (who->rights & MR_ROLE_WRITE) == 0;
+    c->call.quota = who->quota;
+    (void)snprintf(c->call.owner, sizeof c->call.owner, "%s", who->name);
     c->numbers = service->numbers;
     if (mr_mailbox_put_call(service->mailbox, c, mr_rpc_request_host(req), err) < 0) {
         struct mr_header_info info = {.cluster = NULL};

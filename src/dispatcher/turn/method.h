@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "access/identities.h"
 #include "base/buf.h"
 #include "dispatcher/core/core.h"
 
@@ -60,8 +61,10 @@ struct mr_call {
     struct mr_dstream *stream;        /* of a stream: holds a reference */
     struct mr_definition *definition; /* RegisterDataset: once it was parsed */
     int64_t arrived_ms;
-    const char *host;        /* whose call it is; NULL: nobody's */
-    bool attach_only;        /* the caller may join jobs, not start them */
+    const char *host;                   /* whose call it is; NULL: nobody's */
+    bool attach_only;                   /* the caller may join jobs, not start them */
+    char owner[MR_ACCESS_NAME_MAX + 1]; /* who calls; "": nobody in particular */
+    struct mr_quota quota;
     bool answered;           /* unary */
     mr_error error;          /* of its definition */
     ProtobufCMessage *reply; /* GetDataset: waiting for its definition */

@@ -95,6 +95,8 @@ static int step(mr_turn *t, struct mr_command *in, struct mr_call *call, mr_erro
     t->late_ms = 0;
     in->token = ++t->tokens;
     in->host = call != NULL ? call->host : NULL;
+    in->owner = call != NULL ? call->owner : NULL;
+    in->quota = call != NULL ? &call->quota : NULL;
     rc = mr_core_step(t->core, in, &t->outcome, err);
     if (rc >= 0) {
         rc = add_changes(t, alone, &batch, err);
