@@ -20,6 +20,7 @@ OTHER_HOST = "127.0.0.2"  # each 127.0.0.x is a host of its own; other_host.c ha
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 LIMIT_S = 120  # only bounds a test that fails
 CANCEL = 8  # an error code of HTTP/2
+RESOURCE_EXHAUSTED = "8"
 
 
 def _fields(path):
@@ -93,6 +94,13 @@ class Peer:
         self.closed = True
         return False
 
+    def begin_headers(self, path):
+        """Begin a call whose headers go on. Returns its number."""
+        call = 2 * self.calls + 1
+        self.calls += 1
+        self.send(frames.HeadersFrame(call, self._encoder.encode(_fields(path), huffman=False)))
+        return call
+
     def call(self, path, message=None):
         """Begin a call; with a message it is all that comes. Returns its number."""
         call = 2 * self.calls + 1
@@ -157,6 +165,8 @@ class Peer:
 CONNECTIONS = 30  # at a time, of those attacks that need several
 TURNS_OF_SILENCE = 20
 LARGEST = (1 << 24) - 1  # of a frame
+FIELD = 7000  # of a header
+FIELDS = 20
 SILENT_CALLS = 1500  # at once, of one connection
 RESETS = 40_000
 FRAMES_AT_ONCE = 2000
@@ -210,6 +220,21 @@ def send_frames_that_are_too_large(connect, path):
         head = LARGEST.to_bytes(3, "big") + bytes((kind.type, 0)) + stream.to_bytes(4, "big")
         peer.send(head, bytes(100_000))
         peer.hear_the_end()
+        yield
+
+
+def send_headers_that_are_too_large(connect, path):
+    """Each in frames of a fair size. The call is refused, and the next one, too."""
+    field = hpack.NeverIndexedHeaderTuple("x", "y" * FIELD)
+    peer = connect().greet()
+    while True:
+        call = peer.begin_headers(path)
+        more = [hpack.Encoder().encode([field], huffman=False)] * FIELDS
+        parts = [frames.ContinuationFrame(call, block) for block in more]
+        parts[-1].flags.add("END_HEADERS")
+        peer.send(*parts)
+        assert peer.hear_until(lambda: call in peer.ended), "the server hung up"
+        assert peer.ended[call].get("grpc-status") == RESOURCE_EXHAUSTED, peer.ended[call]
         yield
 
 

@@ -27,6 +27,7 @@ QUICK = (
     hostile.talk_nonsense,
     hostile.talk_nonsense_later,
     hostile.send_frames_that_are_too_large,
+    hostile.send_headers_that_are_too_large,
     hostile.send_beyond_the_window,
     hostile.say_what_is_no_message,
 )

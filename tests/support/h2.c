@@ -16,7 +16,8 @@ enum {
     SETTINGS = 4,
     PING = 6,
     GOAWAY = 7,
-    WINDOW_UPDATE = 8
+    WINDOW_UPDATE = 8,
+    CONTINUATION = 9
 };
 enum { ACK = 1, END_STREAM = 1, END_HEADERS = 4 };
 #define FRAME_HEADER 9
@@ -111,7 +112,7 @@ static size_t literal(char *at, const char *name_and_size, size_t name_size, con
     return name_size + 1 + strlen(value);
 }
 
-uint32_t h2_call(struct h2 *h, const char *path)
+static uint32_t begin(struct h2 *h, const char *path, int flags)
 {
     char block[512] = "\x83\x86"; /* :method POST, :scheme http, of the static table */
     uint32_t call = h->next;
@@ -124,8 +125,31 @@ uint32_t h2_call(struct h2 *h, const char *path)
     h->next += 2;
     h->windows = realloc(h->windows, (h->ncalls + 1) * sizeof *h->windows);
     h->windows[h->ncalls++] = h->initial;
-    send_frame(h, HEADERS, END_HEADERS, call, block, n);
+    send_frame(h, HEADERS, flags, call, block, n);
     return call;
+}
+
+uint32_t h2_call(struct h2 *h, const char *path)
+{
+    return begin(h, path, END_HEADERS);
+}
+
+uint32_t h2_begin_headers(struct h2 *h, const char *path)
+{
+    return begin(h, path, 0);
+}
+
+void h2_more_headers(struct h2 *h, uint32_t call, size_t n, bool end)
+{
+    char block[FRAME_MAX] = {0x10, 1, 'x', 0x7f}; /* in no table; its name; its size */
+    size_t at = 4, rest = n - 127; /* as HPACK writes a number in seven bits and more */
+
+    for (; rest >= 128; rest /= 128) {
+        block[at++] = (char)(rest % 128 + 128);
+    }
+    block[at++] = (char)rest;
+    memset(block + at, 'y', n);
+    send_frame(h, CONTINUATION, end ? END_HEADERS : 0, call, block, at + n);
 }
 
 size_t h2_data(struct h2 *h, uint32_t call, const void *bytes, size_t n)

@@ -30,6 +30,10 @@ void h2_open_from(struct h2 *h, const char *address, const char *host);
 void h2_close(struct h2 *h);
 /* Begin a call of @path. Returns its number. */
 uint32_t h2_call(struct h2 *h, const char *path);
+/* The same, but its headers go on: with frames of a field of @n bytes each, at most 16,000, of which
+ * one may be the end. */
+uint32_t h2_begin_headers(struct h2 *h, const char *path);
+void h2_more_headers(struct h2 *h, uint32_t call, size_t n, bool end);
 /* Up to @n bytes of the call's body, as many as the server takes. Returns how many went. */
 size_t h2_data(struct h2 *h, uint32_t call, const void *bytes, size_t n);
 void h2_reset(struct h2 *h, uint32_t call);

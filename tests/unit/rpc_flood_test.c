@@ -27,6 +27,8 @@
 #define RESETS 50000
 #define RESETS_MS 600000
 #define HONEST_ROUNDS 20
+#define FIELD_BYTES 7000 /* of a header */
+#define FIELDS 50000u
 
 struct fixture {
     mr_rpc_runtime *rt;
@@ -417,6 +419,43 @@ static void honest_calls_that_are_taken_back_are_welcome(void **state)
     mr_rpc_stream_unref(silent);
 }
 
+/* As slowly as it likes: the server hangs up before it is out of memory, and others go on. */
+static void headers_without_an_end_end_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    struct h2 h;
+
+    h2_open(&h, f->address);
+    assert_true(h2_hear(&h, LONG_MS));
+    uint32_t call = h2_begin_headers(&h, "/t/Stream");
+    for (unsigned i = 0; !h.closed; i++) {
+        assert_true(i < FIELDS);
+        h2_more_headers(&h, call, FIELD_BYTES, false);
+        (void)h2_hear(&h, 1);
+    }
+    others_go_on(f);
+    h2_close(&h);
+}
+
+/* The limit of gRPC is one of a frame. */
+static void a_call_with_much_metadata_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct h2 h;
+
+    h2_open(&h, f->address);
+    assert_true(h2_hear(&h, LONG_MS));
+    uint32_t call = h2_begin_headers(&h, "/t/Stream");
+    for (unsigned i = 0; i < 3; i++) {
+        h2_more_headers(&h, call, FIELD_BYTES, i == 2);
+    }
+    while (h.resets + h.ended == 0 && !h.closed && h2_hear(&h, LONG_MS)) {
+    }
+    assert_int_equal(h.ended, 1);
+    others_go_on(f);
+    h2_close(&h);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -427,6 +466,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_call_without_a_message_has_some_time, setup_impatient,
                                         teardown),
         TEST(unfinished_bodies_are_cut),
+        TEST(headers_without_an_end_end_the_connection),
+        cmocka_unit_test_setup_teardown(a_call_with_much_metadata_is_refused, setup_few_open,
+                                        teardown),
         cmocka_unit_test_setup_teardown(endless_resets_end_the_connection, setup_few_open,
                                         teardown),
         cmocka_unit_test_setup_teardown(endless_resets_end_the_connection, setup_few_open_anywhere,

@@ -1,5 +1,6 @@
 /* Who keeps gRPC's thread to itself is found and cut off, and nobody else. The thread is the test's
- * own, which uses CPU time as it likes; connections are sockets that nobody serves. */
+ * own, which uses CPU time as it likes; connections are sockets that nobody serves.
+ * So is who sends much and finishes nothing. */
 #include "rpc/grpc/internal.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@ struct pair {
 struct fixture {
     struct mr_rpc_runtime rt;
     struct mr_grpc_floods floods;
+    struct mr_grpc_unfinished unfinished;
     int listener;
     struct sockaddr_in at;
     int64_t now_ms;
@@ -42,6 +44,8 @@ static int setup(void **state)
     assert_int_equal(getsockname(f.listener, (struct sockaddr *)&f.at, &len), 0);
     f.floods.port = ntohs(f.at.sin_port);
     f.floods.memory_bytes = MEMORY;
+    f.unfinished.port = f.floods.port;
+    f.unfinished.memory_bytes = MEMORY;
     *state = &f;
     return 0;
 }
@@ -52,6 +56,7 @@ static int teardown(void **state)
 
     (void)close(f->listener);
     mr_grpc_floods_free(&f->floods);
+    mr_grpc_unfinished_free(&f->unfinished);
     return 0;
 }
 
@@ -199,6 +204,52 @@ static void as_long_as_events_come_nobody_is_cut_off(void **state)
     pair_close(&busy);
 }
 
+/* gRPC knows of none of them, so that none has finished anything. */
+static void look_for_unfinished(struct fixture *f)
+{
+    f->now_ms += 1000;
+    mr_grpc_unfinished_look(&f->unfinished, 0, f->now_ms);
+}
+
+/* However slowly it came. */
+static void who_has_most_that_is_not_finished_is_cut_off(void **state)
+{
+    struct fixture *f = *state;
+    struct pair most = pair_open(f, 2), more = pair_open(f, 3), few = pair_open(f, 4);
+
+    carry(&few, 40 << 10);
+    for (int i = 0; i < 4; i++) {
+        carry(&most, MEMORY / 8);
+        carry(&more, MEMORY / 16);
+        look_for_unfinished(f);
+    }
+    assert_false(is_cut(&most) || is_cut(&more) || is_cut(&few));
+    carry(&most, MEMORY / 4 + MANY);
+    look_for_unfinished(f);
+    assert_true(is_cut(&most));
+    assert_false(is_cut(&more) || is_cut(&few));
+    pair_close(&most);
+    pair_close(&more);
+    pair_close(&few);
+}
+
+static void several_are_cut_off_if_they_must_be(void **state)
+{
+    struct fixture *f = *state;
+    struct pair pairs[3] = {pair_open(f, 2), pair_open(f, 3), pair_open(f, 4)};
+
+    for (int i = 0; i < 3; i++) {
+        carry(&pairs[i], MEMORY - (size_t)i * 4096);
+    }
+    look_for_unfinished(f);
+    assert_true(is_cut(&pairs[0]));
+    assert_true(is_cut(&pairs[1]));
+    assert_false(is_cut(&pairs[2]));
+    for (int i = 0; i < 3; i++) {
+        pair_close(&pairs[i]);
+    }
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -209,6 +260,8 @@ int main(void)
         TEST(messages_that_take_long_to_come_are_no_flood),
         TEST(a_thread_that_does_not_run_is_not_held),
         TEST(as_long_as_events_come_nobody_is_cut_off),
+        TEST(who_has_most_that_is_not_finished_is_cut_off),
+        TEST(several_are_cut_off_if_they_must_be),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

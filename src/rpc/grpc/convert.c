@@ -1,6 +1,8 @@
 /* What is said to gRPC in its own terms, and back: deadlines, metadata, statuses. */
 #include "rpc/grpc/internal.h"
 
+#include <stdlib.h>
+
 #define DETAILS_BYTES 512 /* of what gRPC says; more than a message holds */
 
 gpr_timespec mr_grpc_deadline(int64_t timeout_ms)
@@ -54,6 +56,13 @@ const char *mr_grpc_behind(const char *text, const char *what)
     const char *found = text != NULL ? strstr(text, what) : NULL;
 
     return found != NULL ? found + strlen(what) : NULL;
+}
+
+int64_t mr_grpc_number(const char *json, const char *what)
+{
+    const char *at = mr_grpc_behind(json, what);
+
+    return at != NULL ? strtoll(at, NULL, 10) : 0;
 }
 
 /* What is wrong with a handshake. */

@@ -15,10 +15,7 @@
 
 #include "base/log.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -40,16 +37,6 @@ static int64_t cpu_ms(pthread_t thread)
         return 0;
     }
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* As many as the kernel has, read or not. */
-static uint64_t bytes_received(int fd)
-{
-    struct tcp_info info;
-    socklen_t len = sizeof info;
-
-    memset(&info, 0, sizeof info);
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 ? info.tcpi_bytes_received : 0;
 }
 
 static void end_flood(const struct mr_grpc_floods *f, int fd, const char *peer, uint64_t bytes)
@@ -87,54 +74,40 @@ static const struct mr_grpc_received *noted(const struct mr_grpc_floods *f, int 
 
 /* What connection @fd of @peer has received until now. Without memory it is not noted, and so not
  * ended. */
-static void note(struct mr_grpc_floods *f, int fd, const char *peer)
+static void note(void *ctx, int fd, const char *peer)
 {
+    struct mr_grpc_floods *f = ctx;
+
     if (!mr_grow(&f->received, &f->cap, f->n, 1, sizeof f->received[0])) {
         return;
     }
     f->received[f->n].fd = fd;
     memcpy(f->received[f->n].peer, peer, MR_GRPC_PEER_SIZE);
-    f->received[f->n++].bytes = bytes_received(fd);
+    f->received[f->n++].bytes = mr_grpc_socket_received(fd);
 }
 
 static void end_above(const struct mr_grpc_floods *f, int fd, const char *peer, uint64_t limit)
 {
     const struct mr_grpc_received *before = noted(f, fd, peer);
-    uint64_t bytes = before != NULL ? bytes_received(fd) - before->bytes : 0;
+    uint64_t bytes = before != NULL ? mr_grpc_socket_received(fd) - before->bytes : 0;
 
     if (bytes >= limit) {
         end_flood(f, fd, peer, bytes);
     }
 }
 
-static void judge(struct mr_grpc_floods *f, int fd, const char *peer)
+static void judge(void *ctx, int fd, const char *peer)
 {
+    struct mr_grpc_floods *f = ctx;
+
     end_above(f, fd, peer, MANY_BYTES + f->memory_bytes);
 }
 
-static void judge_held(struct mr_grpc_floods *f, int fd, const char *peer)
+static void judge_held(void *ctx, int fd, const char *peer)
 {
+    struct mr_grpc_floods *f = ctx;
+
     end_above(f, fd, peer, MANY_BYTES);
-}
-
-/* Calls @visit for each connection; for none without a descriptor: next time, as long as the flood
- * lasts. */
-static void each_connection(struct mr_grpc_floods *f,
-                            void (*visit)(struct mr_grpc_floods *, int, const char *))
-{
-    char peer[MR_GRPC_PEER_SIZE];
-    DIR *dir = opendir("/proc/self/fd");
-
-    for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
-        int fd = d->d_name[0] == '.' ? -1 : (int)strtol(d->d_name, NULL, 10);
-
-        if (fd >= 0 && mr_grpc_socket_peer(fd, f->port, peer)) {
-            visit(f, fd, peer);
-        }
-    }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
 }
 
 void mr_grpc_floods_look(struct mr_grpc_floods *f, const struct mr_rpc_runtime *rt, int64_t now_ms)
@@ -148,11 +121,11 @@ void mr_grpc_floods_look(struct mr_grpc_floods *f, const struct mr_rpc_runtime *
         f->used_ms = used_ms;
         f->n = 0;
     } else if (used_ms - f->used_ms >= NOTE_MS && f->n == 0) {
-        each_connection(f, note);
+        mr_grpc_socket_each(f->port, note, f);
     } else if (used_ms - f->used_ms >= FLOOD_MS) {
         bool held = used_ms - f->used_ms >= HELD_CPU_MS && now_ms - f->since_ms >= HELD_MS;
 
-        each_connection(f, held ? judge_held : judge);
+        mr_grpc_socket_each(f->port, held ? judge_held : judge, f);
     }
 }
 

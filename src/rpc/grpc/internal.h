@@ -93,6 +93,8 @@ void mr_grpc_begun(struct mr_grpc_beginning *b);
 
 /* The text behind the first @what in @text; NULL: there is none, or no text. */
 const char *mr_grpc_behind(const char *text, const char *what);
+/* The number behind @what in what gRPC counts (channelz), which leaves out those that are zero. */
+int64_t mr_grpc_number(const char *json, const char *what);
 
 /* A status and its text as code and error; takes nothing. */
 int mr_grpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err);
@@ -127,6 +129,12 @@ int mr_grpc_socket_hold(int fd, const char *peer, int64_t port);
 /* End the connection by connecting it to nothing, since shutdown() would leave megabytes in its
  * buffer to be read. Closes @held. False: errno says why not. */
 bool mr_grpc_socket_end(int held);
+/* Calls @visit for each connection to @port, in the order of the descriptors; for none without a
+ * free descriptor: next time. */
+void mr_grpc_socket_each(int64_t port, void (*visit)(void *ctx, int fd, const char *peer),
+                         void *ctx);
+/* Bytes that @fd has received, as many as the kernel has, read or not. */
+uint64_t mr_grpc_socket_received(int fd);
 
 /* ---- how many connections a host may have (connections.c). One thread at a time. ---- */
 
@@ -203,6 +211,28 @@ struct mr_grpc_floods {
 void mr_grpc_floods_look(struct mr_grpc_floods *f, const struct mr_rpc_runtime *rt, int64_t now_ms);
 void mr_grpc_floods_free(struct mr_grpc_floods *f);
 
+/* ---- connections that send much and finish nothing (unfinished.c). One thread. ---- */
+
+struct mr_grpc_sender {
+    int fd;
+    char peer[MR_GRPC_PEER_SIZE];
+    uint64_t base;    /* bytes that had come when it had finished something, as far as is known */
+    uint64_t bytes;   /* that have come since */
+    int64_t finished; /* how much it had then, as gRPC counts it */
+};
+
+struct mr_grpc_unfinished {
+    int port;
+    size_t memory_bytes; /* of messages that have not come in whole, all together */
+    int64_t next_ms;
+    struct mr_grpc_sender *senders; /* in the order of their descriptors */
+    size_t n;
+};
+
+/* @server as gRPC numbers it. */
+void mr_grpc_unfinished_look(struct mr_grpc_unfinished *u, intptr_t server, int64_t now_ms);
+void mr_grpc_unfinished_free(struct mr_grpc_unfinished *u);
+
 /* ---- connections that take back their calls (resets.c) ---- */
 
 struct mr_grpc_resets {
@@ -211,6 +241,7 @@ struct mr_grpc_resets {
     /* which are looked at by the same thread; set before it starts */
     struct mr_grpc_accepts accepts;
     struct mr_grpc_floods floods; /* the same */
+    struct mr_grpc_unfinished unfinished;
     const struct mr_rpc_runtime *rt;
     int64_t seen; /* calls of the server when all connections were looked at, or fewer since */
     pthread_t thread;

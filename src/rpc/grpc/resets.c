@@ -31,14 +31,6 @@
 
 /* ---- what gRPC counts ---- */
 
-/* The number behind @what; gRPC leaves out those that are zero. */
-static int64_t number(const char *json, const char *what)
-{
-    const char *at = mr_grpc_behind(json, what);
-
-    return at != NULL ? strtoll(at, NULL, 10) : 0;
-}
-
 /* gRPC numbers what it makes in ascending order. */
 static intptr_t newest_server(void)
 {
@@ -57,8 +49,9 @@ static intptr_t newest_server(void)
 static int64_t calls_of_server(intptr_t id)
 {
     char *json = grpc_channelz_get_server(id);
-    int64_t n = number(json, "\"callsStarted\":\"") - number(json, "\"callsSucceeded\":\"") -
-                number(json, "\"callsFailed\":\"");
+    int64_t n = mr_grpc_number(json, "\"callsStarted\":\"") -
+                mr_grpc_number(json, "\"callsSucceeded\":\"") -
+                mr_grpc_number(json, "\"callsFailed\":\"");
 
     gpr_free(json);
     return n;
@@ -118,15 +111,17 @@ static bool end_connection(const char *peer, int64_t port, int64_t calls)
 static bool look_at(intptr_t socket, int64_t calls_max)
 {
     char *json = grpc_channelz_get_socket(socket); /* NULL: it is gone */
-    int64_t calls = number(json, "\"streamsStarted\":\"") -
-                    number(json, "\"streamsSucceeded\":\"") - number(json, "\"streamsFailed\":\"");
+    int64_t calls = mr_grpc_number(json, "\"streamsStarted\":\"") -
+                    mr_grpc_number(json, "\"streamsSucceeded\":\"") -
+                    mr_grpc_number(json, "\"streamsFailed\":\"");
     const char *name = mr_grpc_behind(mr_grpc_behind(json, "\"ref\":"), "\"name\":\"chttp2 ");
     char peer[MR_GRPC_PEER_SIZE];
     bool done = true;
 
     if (calls > calls_max && name != NULL) {
         (void)snprintf(peer, sizeof peer, "%.*s", (int)strcspn(name, "\""), name);
-        done = end_connection(peer, number(mr_grpc_behind(json, "\"local\":"), "\"port\":"), calls);
+        done = end_connection(peer, mr_grpc_number(mr_grpc_behind(json, "\"local\":"), "\"port\":"),
+                              calls);
     }
     gpr_free(json);
     return done;
@@ -176,6 +171,7 @@ static void *watch(void *arg)
         int64_t now = mr_now_ms();
         mr_grpc_accepts_look(&r->accepts, now);
         mr_grpc_floods_look(&r->floods, r->rt, now);
+        mr_grpc_unfinished_look(&r->unfinished, r->server, now);
         mr_mutex_lock(&r->lock);
         if (!r->stopping) {
             (void)mr_cond_wait_ms(&r->stopped, &r->lock, GLANCE_MS);
@@ -220,6 +216,7 @@ void mr_grpc_resets_free(struct mr_grpc_resets *r)
         (void)pthread_join(r->thread, NULL);
     }
     mr_grpc_floods_free(&r->floods);
+    mr_grpc_unfinished_free(&r->unfinished);
     (void)pthread_cond_destroy(&r->stopped);
     (void)pthread_mutex_destroy(&r->lock);
 }

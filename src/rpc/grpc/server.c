@@ -20,6 +20,7 @@
 
 /* For TLS's handshake, and for HTTP/2's first frame: gRPC would wait two minutes. */
 #define HANDSHAKE_MS 10000
+#define METADATA_BYTES_MAX 16384u
 
 struct slot {
     struct mr_grpc_tag tag;
@@ -78,6 +79,29 @@ static bool find_token(const struct slot *slot, char out[MR_RPC_TOKEN_SIZE])
     return found;
 }
 
+static size_t metadata_bytes(const struct slot *slot)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < slot->metadata.count; i++) {
+        n += GRPC_SLICE_LENGTH(slot->metadata.metadata[i].key) +
+             GRPC_SLICE_LENGTH(slot->metadata.metadata[i].value);
+    }
+    return n;
+}
+
+/* A call has what came with it for as long as it is open, and gRPC limits frames only. */
+static void refuse_metadata(struct mr_rpc_server *srv, grpc_call *call, size_t bytes)
+{
+    char why[96];
+
+    (void)snprintf(why, sizeof why, "metadata of %zu bytes: there may be %u", bytes,
+                   METADATA_BYTES_MAX);
+    (void)grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, why, NULL);
+    grpc_call_unref(call);
+    mr_grpc_calls_busy(&srv->calls, -1);
+}
+
 /* NULL: the call was refused, since its host has so many that others need the room. */
 static struct mr_share *admit(struct mr_rpc_server *srv, grpc_call *call)
 {
@@ -104,6 +128,7 @@ static void on_call(struct mr_grpc_tag *tag, bool ok)
     char path[MR_NAME_BYTES_MAX + 1];
     char token[MR_RPC_TOKEN_SIZE];
     bool has_token = ok && srv->door.guard != NULL && find_token(slot, token);
+    size_t bytes = ok ? metadata_bytes(slot) : 0;
 
     size_t n = GRPC_SLICE_LENGTH(slot->details.method);
     n = MR_MIN(n, MR_NAME_BYTES_MAX);
@@ -119,6 +144,10 @@ static void on_call(struct mr_grpc_tag *tag, bool ok)
                        1); /* the call; the slot stays counted if it can be posted again */
     if (!post_slot(slot)) {
         mr_grpc_calls_busy(&srv->calls, -1);
+    }
+    if (bytes > METADATA_BYTES_MAX) {
+        refuse_metadata(srv, call, bytes);
+        return;
     }
     const struct mr_rpc_method *m = mr_rpc_methods_find(&srv->methods, path);
     struct mr_share *share = admit(srv, call);
@@ -185,6 +214,7 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
     MR_CHECK_ALLOC(srv, err);
     srv->resets.rt = rt;
     srv->resets.floods.memory_bytes = l.memory_bytes;
+    srv->resets.unfinished.memory_bytes = l.memory_bytes;
     mr_grpc_calls_init(&srv->calls, rt, &l);
     mr_grpc_tag_init(&srv->shutdown_tag, on_shutdown);
     quota = grpc_resource_quota_create("mr-server");
@@ -241,6 +271,7 @@ int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, mr_rpc_credent
     }
     srv->resets.accepts.port = bound;
     srv->resets.floods.port = bound;
+    srv->resets.unfinished.port = bound;
     if (port != NULL) {
         *port = bound;
     }

@@ -2,9 +2,12 @@
 #include "rpc/grpc/internal.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 bool mr_grpc_socket_name(const struct sockaddr_storage *at, char out[MR_GRPC_PEER_SIZE])
@@ -81,6 +84,33 @@ bool mr_grpc_socket_end(int held)
     (void)close(held);
     errno = error;
     return rc == 0;
+}
+
+void mr_grpc_socket_each(int64_t port, void (*visit)(void *ctx, int fd, const char *peer),
+                         void *ctx)
+{
+    char peer[MR_GRPC_PEER_SIZE];
+    DIR *dir = opendir("/proc/self/fd");
+
+    for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
+        int fd = d->d_name[0] == '.' ? -1 : (int)strtol(d->d_name, NULL, 10);
+
+        if (fd >= 0 && mr_grpc_socket_peer(fd, port, peer)) {
+            visit(ctx, fd, peer);
+        }
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+}
+
+uint64_t mr_grpc_socket_received(int fd)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+
+    memset(&info, 0, sizeof info);
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 ? info.tcpi_bytes_received : 0;
 }
 
 /* Whoever has an IPv6 address may as well have all of its /64, which would be as many hosts as they
