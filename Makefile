@@ -13,7 +13,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: abi-check alerts-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-deb check-frameworks check-tf check-wheel clean deb demo demo-rounds demo-sharing deps help image image-check install lint models mutants sim soak torture tsan units-check wheel why-check
+.PHONY: abi-check alerts-check asan bench bench-dispatcher bench-peers bench-rounds bench-sharing build chart-check check check-deb check-frameworks check-tf check-wheel clean deb demo demo-rounds demo-sharing deps help image image-check install lint models mutants runbook-check sim soak torture tsan units-check wheel why-check
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -125,6 +125,10 @@ alerts-check: deps ## the alert rules of Prometheus, and series on which they fi
 	@ALERTS=1 scripts/deps.sh
 	@promtool check rules charts/millrace/files/alerts.yaml
 	@promtool test rules tests/alerts/alerts.yaml
+
+runbook-check: build ## each alert provoked: real servers, real faults, and Prometheus finds that its condition holds (minutes)
+	@ALERTS=1 scripts/deps.sh
+	@scripts/with-build.sh $(RELEASE) $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/runbook/provoke.py
 
 models: ## spin over docs/models: what is right, and mistakes that it must find (a minute)
 	@MODELS=1 scripts/deps.sh

@@ -38,6 +38,8 @@
     X(STORE_TXN_SECONDS, "millrace_store_txn_seconds", HISTOGRAM, DISPATCHER, "result", \
       "Transactions with etcd; result: ok, guard (a condition did not hold), unknown (it may " \
       "have been applied), error.") \
+    X(STORE_SILENT_SECONDS, "millrace_store_silent_seconds", GAUGE, DISPATCHER, "", \
+      "Since etcd last answered this dispatcher.") \
     X(STORE_WRITTEN_BYTES, "millrace_store_written_bytes_total", COUNTER, DISPATCHER, "", \
       "Keys and values that were committed to etcd by this dispatcher.") \
     X(STORE_WRITE_RATE, "millrace_store_write_bytes_per_second", GAUGE, DISPATCHER, "", \

@@ -1,4 +1,4 @@
-"""Each alert has a section in the runbook and tests, and asks for metrics that exist."""
+"""Each alert has a section in the runbook, tests and a provocation, and asks for metrics that exist."""
 
 import pathlib
 import re
@@ -22,6 +22,7 @@ def main():
     sections = re.findall(r"^## (Millrace\w+)$", (ROOT / "docs/run/runbook.md").read_text(), re.M)
     tests = yaml.safe_load((HERE / "alerts.yaml").read_text())["tests"]
     expected = [case for test in tests for case in test["alert_rule_test"]]
+    provoked = (HERE.parent / "runbook/provoke.py").read_text()
     wrong = []
     if sections != list(alerts):
         wrong.append(f"docs/run/runbook.md has {sections}, the rules are {list(alerts)}")
@@ -34,6 +35,8 @@ def main():
             False,
         }:
             wrong.append(f"{name}: alerts.yaml has no test in which it fires, and one without")
+        if f'provoked("{name}"' not in provoked:
+            wrong.append(f"{name}: tests/runbook/provoke.py does not provoke it")
         for metric, brace in re.findall(r"\b(millrace_(?!cluster)\w+)(\{)?", rule["expr"]):
             if metric not in metrics and FUNCTIONS.sub("", metric) not in metrics:
                 wrong.append(f"{name}: there is no metric {metric}")

@@ -33,6 +33,11 @@ static void add_readers(const mr_turn *t, mr_metrics *m)
 
 static void add_store(const mr_turn *t, mr_metrics *m)
 {
+    int64_t answered_ms = mr_member_answered_ms(t->member);
+    /* Never: then no leader was ever known either. */
+    int64_t since_ms = answered_ms != 0 ? answered_ms : t->silent_since_ms;
+
+    mr_metrics_add(m, MR_METRIC_STORE_SILENT_SECONDS, (double)(t->now_ms - since_ms) / 1000);
     mr_metrics_add(m, MR_METRIC_STORE_WRITTEN_BYTES, (double)mr_member_written(t->member));
     mr_metrics_add(m, MR_METRIC_STORE_WRITE_BUDGET, (double)t->opts.etcd_write_budget);
     mr_metrics_add(m, MR_METRIC_STORE_FULL, mr_member_full(t->member) ? 1 : 0);
