@@ -41,6 +41,7 @@ UNUSED = {
     "mr_function_spec",
     "mr_function_returns_dataset",
     "mr_iterator_next",
+    "mr_service_drain_worker",  # `millrace worker drain`
 }
 
 SCALARS = {

@@ -211,6 +211,7 @@ STRUCTURES: dict[str, type[Structure]] = {
     "struct mr_leaf_spec": LeafSpec,
     "struct mr_column": Column,
     "struct mr_attr": Attr,
+    "struct mr_service_credentials": Credentials,
     "struct mr_iterator_options": IteratorOptions,
     "struct mr_losses": Losses,
     "struct mr_saved_options": SavedOptions,
