@@ -4,8 +4,10 @@
 #include "worker/task.h"
 
 #define LOOK_MS 10
-/* With many tasks looks are rarer: a look at each costs about a hundredth of this. */
-#define TASK_LOOKS_A_MS 10u
+/* With many tasks looks are rarer, so that they take no more than a hundredth of a core: of those
+ * at work, and of all that are walked over. */
+#define LOOKS_A_MS 10u
+#define TASKS_A_MS 1000u
 
 void mr_worker_task_is_at(struct mr_worker_task *t, enum mr_worker_task_at at)
 {
@@ -50,10 +52,9 @@ static void *look(void *arg)
     mr_mutex_lock(&w->lock);
     while (!w->stopping) {
         uint32_t n = look_at_all_locked(w);
-        bool begun = w->at_work.taken > 0;
+        int64_t pause_ms = LOOK_MS + n / LOOKS_A_MS + w->ntasks / TASKS_A_MS;
 
-        (void)mr_cond_wait_ms(&w->look_due, &w->lock,
-                              begun ? LOOK_MS + (int64_t)(n / TASK_LOOKS_A_MS) : -1);
+        (void)mr_cond_wait_ms(&w->look_due, &w->lock, w->at_work.taken > 0 ? pause_ms : -1);
     }
     mr_mutex_unlock(&w->lock);
     return NULL;

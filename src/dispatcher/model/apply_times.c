@@ -67,7 +67,7 @@ void mr_apply_client_times_said(mr_core *core, const struct mr_client_times_said
 /* The number of operator @name; MR_TIMES_OPERATORS: there are others enough. */
 static uint32_t find_operator(struct mr_iteration_times *all, const char *name)
 {
-    char line[MR_TIMES_NAME];
+    char line[MR_TIMES_NAME] = "";
     uint32_t i = 0;
 
     mr_line_copy(name, line, sizeof line);
