@@ -48,7 +48,20 @@ static inline enum mr_doing_what mr_doing_what(uint32_t word)
  * before, to be entered again. */
 struct mr_doing *mr_doing_enter(struct mr_doing *doing);
 
-/* It does @word. Returns what it did before, to be given to mr_doing_end(). */
+/* Where this thread writes; NULL: nowhere. Only to be read: each pull of an operator does. */
+extern _Thread_local struct mr_doing *mr_doing_current;
+
+/* It does @word. Returns what it did before. Nobody else writes it: no atomic exchange is needed. */
+static inline uint32_t mr_doing_change(struct mr_doing *doing, uint32_t word)
+{
+    uint32_t before = atomic_load_explicit(&doing->word, memory_order_relaxed);
+
+    atomic_store_explicit(&doing->word, word, memory_order_relaxed);
+    return before;
+}
+
+/* The same of this thread, if it writes anywhere. What it returns is to be given to
+ * mr_doing_end(). */
 uint32_t mr_doing_begin(uint32_t word);
 void mr_doing_end(uint32_t before);
 /* The same, for whom it works anyway: it waits for the file system that @path is on. */

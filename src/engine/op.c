@@ -152,15 +152,28 @@ static int pull_any(struct mr_op_iter *it, const struct mr_pull *pull, mr_block 
     return MR_OK;
 }
 
+/* The same, and seen by whoever looks. */
+static int pull_seen(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret,
+                     mr_error *err)
+{
+    struct mr_doing *doing = it->number != 0 ? mr_doing_current : NULL;
+
+    if (doing == NULL) {
+        return pull_any(it, pull, ret, err);
+    }
+    uint32_t before = mr_doing_change(doing, mr_doing_word(it->number, MR_DOING_WORK));
+    int rc = pull_any(it, pull, ret, err);
+    (void)mr_doing_change(doing, before);
+    return rc;
+}
+
 int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
     MR_CHECK_MAGIC(it, MR_OP_MAGIC);
     MR_ASSERT(pull->rows > 0);
     mr_cpu_yield();
-    uint32_t before = mr_doing_begin(mr_doing_word(it->number, MR_DOING_WORK));
-    int rc = pull_any(it, pull, ret, err);
+    int rc = pull_seen(it, pull, ret, err);
 
-    mr_doing_end(before);
     if (rc == MR_OK) {
         MR_ASSERT(mr_block_rows(*ret) > 0);
         MR_ASSERT(mr_block_rows(*ret) <= pull->rows);

@@ -43,23 +43,38 @@ void mr_profile_free(struct mr_profile *p)
     mr_free(p);
 }
 
+/* Its number; 0: it has none yet. */
+static uint32_t find(const struct mr_profile *p, const mr_dataset *ds)
+{
+    uint32_t n = atomic_load_explicit(&p->noperators, memory_order_acquire);
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (p->ds[i] == ds) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+static uint32_t add(struct mr_profile *p, const mr_dataset *ds)
+{
+    MR_LOCK(&p->lock);
+    uint32_t number = find(p, ds); /* another thread may have added it */
+    uint32_t n = atomic_load_explicit(&p->noperators, memory_order_relaxed);
+
+    if (number == 0 && n < MR_PROFILE_OPERATORS) {
+        p->ds[n] = ds;
+        number = n + 1;
+        atomic_store_explicit(&p->noperators, number, memory_order_release);
+    }
+    return number != 0 ? number : MR_PROFILE_OPERATORS;
+}
+
 uint32_t mr_profile_number(struct mr_profile *p, const mr_dataset *ds)
 {
-    uint32_t i = 0;
+    uint32_t number = p == NULL ? 0 : find(p, ds);
 
-    if (p == NULL) {
-        return 0;
-    }
-    MR_LOCK(&p->lock);
-    while (i < p->noperators && p->operators[i].ds != ds) {
-        i++;
-    }
-    if (i == MR_PROFILE_OPERATORS) {
-        return MR_PROFILE_OPERATORS;
-    }
-    p->operators[i].ds = ds;
-    p->noperators = MR_MAX(p->noperators, i + 1);
-    return i + 1;
+    return p == NULL || number != 0 ? number : add(p, ds);
 }
 
 struct mr_doing *mr_profile_take(struct mr_profile *p, uint32_t stage)
@@ -183,7 +198,8 @@ bool mr_profile_look(struct mr_profile *p, uint64_t ns)
 }
 
 /* Among those that took most, or with the others. */
-static void keep(struct mr_engine_times *ret, const struct mr_profile_operator *from)
+static void keep(struct mr_engine_times *ret, const struct mr_profile_operator *from,
+                 const mr_dataset *ds)
 {
     uint64_t ns = from->ns[MR_DOING_WORK] + from->ns[MR_DOING_STORAGE];
     struct mr_engine_operator_time *one = &ret->operators[0];
@@ -204,19 +220,20 @@ static void keep(struct mr_engine_times *ret, const struct mr_profile_operator *
         ret->others_ns += ns;
         return;
     }
-    (void)mr_operator_text(from->ds, LOCATION_BYTES, one->name);
+    (void)mr_operator_text(ds, LOCATION_BYTES, one->name);
     memcpy(one->path, from->path, sizeof one->path);
     one->work_ns = from->ns[MR_DOING_WORK];
     one->storage_ns = from->ns[MR_DOING_STORAGE];
 }
 
-void mr_profile_read(struct mr_profile *p, struct mr_engine_times *ret)
+void mr_profile_read(const struct mr_profile *p, struct mr_engine_times *ret)
 {
     *ret = (struct mr_engine_times){.pool_ns = p->pool_ns, .memory_ns = p->memory_ns};
 
-    MR_LOCK(&p->lock);
-    for (uint32_t i = 0; i < p->noperators; i++) {
+    uint32_t n = atomic_load_explicit(&p->noperators, memory_order_acquire);
+
+    for (uint32_t i = 0; i < n; i++) {
         ret->splits_ns += p->operators[i].ns[MR_DOING_SPLITS];
-        keep(ret, &p->operators[i]);
+        keep(ret, &p->operators[i], p->ds[i]);
     }
 }

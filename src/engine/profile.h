@@ -20,7 +20,6 @@
 #define MR_PROFILE_THREADS 64u
 
 struct mr_profile_operator {
-    const mr_dataset *ds; /* lent by the graph */
     uint64_t ns[MR_DOING_KINDS];
     char path[MR_DOING_PATH_BYTES]; /* of a file that it was seen waiting for */
 };
@@ -35,8 +34,11 @@ struct mr_profile {
     struct mr_profile_place places[MR_PROFILE_THREADS];
     atomic_uint_least64_t taken; /* a bit a place */
     atomic_uint_least64_t gave_way;
-    pthread_mutex_t lock; /* guards noperators, and `ds` of the operators beyond */
-    uint32_t noperators;
+    /* By number - 1; lent by the graph. They are added under the lock, and looked up without: an
+     * expansion opens its operators for each element. */
+    const mr_dataset *ds[MR_PROFILE_OPERATORS];
+    atomic_uint noperators;
+    pthread_mutex_t lock;
     /* whoever looks: */
     struct mr_profile_operator operators[MR_PROFILE_OPERATORS]; /* number - 1 */
     uint64_t pool_ns;
@@ -59,4 +61,4 @@ void mr_profile_gave_way(struct mr_profile *p); /* NULL is fine */
 
 /* So much time went by since the last look. false: the consumer does not pull. */
 bool mr_profile_look(struct mr_profile *p, uint64_t ns);
-void mr_profile_read(struct mr_profile *p, struct mr_engine_times *ret);
+void mr_profile_read(const struct mr_profile *p, struct mr_engine_times *ret);
