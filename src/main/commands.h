@@ -23,4 +23,5 @@ int command_state_get(void *values, mr_error *err);
 int command_state_tree(void *values, mr_error *err);
 int command_state_check(void *values, mr_error *err);
 int command_certs(void *values, mr_error *err);
+int command_completion(void *values, mr_error *err);
 int command_token(void *values, mr_error *err);

@@ -31,6 +31,7 @@ union values {
     struct state_values state;
     struct certs_values certs;
     struct token_values token;
+    struct completion_values completion;
 };
 
 /* Signals that come while the libraries below are set up, which takes longer than anything else in
@@ -57,6 +58,17 @@ static void let_signals_through(void)
 #define SERVER(command)                                                                            \
     PROGRAM(command), .serves = true, .run_options = offsetof(struct command##_values, run)
 
+int command_completion(void *values, mr_error *err)
+{
+    const struct completion_values *v = values;
+
+    if (!opt_print_completion(v->words[0], mr_programs, stdout)) {
+        return mr_error_set(err, MR_EINVAL, "no completion for '%s'; there is: %s",
+                            MR_SHOWN(v->words[0]), mr_program_completion.usage);
+    }
+    return MR_OK;
+}
+
 static const struct command commands[] = {
     {SERVER(dev)},           {PROGRAM(status)},         {PROGRAM(dataset_list)},
     {PROGRAM(dataset_show)}, {PROGRAM(dataset_delete)}, {PROGRAM(job_list)},
@@ -64,7 +76,7 @@ static const struct command commands[] = {
     {SERVER(worker)},        {PROGRAM(worker_list)},    {PROGRAM(worker_show)},
     {PROGRAM(worker_drain)}, {SERVER(dispatcher)},      {PROGRAM(dispatcher_list)},
     {PROGRAM(state_get)},    {PROGRAM(state_tree)},     {PROGRAM(state_check)},
-    {PROGRAM(certs)},        {PROGRAM(token)},
+    {PROGRAM(certs)},        {PROGRAM(token)},          {PROGRAM(completion)},
 };
 
 static const struct command *command_of(const struct opt_program *program)

@@ -1,6 +1,7 @@
 /* What is written from the options tables: docs/run/options.md, the man pages, the options of the
  * Python configs, a JSON schema. A program of the build: `generate WHAT` prints it; WHAT is a line
- * of `kinds`, or "man PROGRAM". */
+ * of `kinds`, "man NOUN" or "completion
+ * SHELL". */
 #include "options/programs.h"
 
 #include <ctype.h>
@@ -73,6 +74,9 @@ static void print_markdown_programs(const struct opt_program *const *p)
             printf("    millrace %s%s%s    # %s\n", (*one)->name, (*one)->usage != NULL ? " " : "",
                    (*one)->usage != NULL ? (*one)->usage : "", (*one)->summary);
         }
+    }
+    if (first->n_opts == 0) {
+        return;
     }
     printf("\n| option | default | bounds | meaning |\n| --- | --- | --- | --- |\n");
     for (size_t i = 0; i < first->n_opts; i++) {
@@ -435,12 +439,16 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "man") == 0) {
         return print_man(argv[2]);
     }
+    if (argc == 3 && strcmp(argv[1], "completion") == 0) {
+        return opt_print_completion(argv[2], mr_programs, stdout) && fflush(stdout) == 0 ? 0 : 1;
+    }
     for (size_t i = 0; argc == 2 && i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(argv[1], kinds[i].name) == 0) {
             kinds[i].print();
             return fflush(stdout) == 0 ? 0 : 1;
         }
     }
-    fprintf(stderr, "usage: options_generate markdown|man PROGRAM|python|version|schema\n");
+    fprintf(stderr,
+            "usage: options_generate markdown|man NOUN|completion SHELL|python|version|schema\n");
     return 2;
 }

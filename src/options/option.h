@@ -122,6 +122,9 @@ void opt_print_help(const struct opt_program *program, FILE *out);
 /* Of a noun whose verbs are among @all. */
 void opt_print_noun(const struct opt_noun *noun, const struct opt_program *const *all, FILE *out);
 
+/* The completion script of @shell: "bash", "zsh", "fish"; false: no such one. */
+bool opt_print_completion(const char *shell, const struct opt_program *const *all, FILE *out);
+
 /* The program among @all (NULL ends them) that @argv[0..argc-1] begins with; *@words of them are
  * its name. NULL, and @err says what was probably meant: there is no such one. */
 const struct opt_program *opt_find(const struct opt_program *const *all, int argc,

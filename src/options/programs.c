@@ -279,14 +279,37 @@ const struct opt_program mr_program_state_check = {
     OPTIONS(state_check_options),
 };
 
-const struct opt_program *const mr_programs[] = {
-    &mr_program_dev,          &mr_program_status,         &mr_program_dataset_list,
-    &mr_program_dataset_show, &mr_program_dataset_delete, &mr_program_job_list,
-    &mr_program_job_show,     &mr_program_job_why,        &mr_program_job_delete,
-    &mr_program_worker,       &mr_program_worker_list,    &mr_program_worker_show,
-    &mr_program_worker_drain, &mr_program_dispatcher,     &mr_program_dispatcher_list,
-    &mr_program_state_get,    &mr_program_state_tree,     &mr_program_state_check,
-    &mr_program_certs,        &mr_program_token,          NULL};
+const struct opt_program mr_program_completion = {
+    .name = "completion",
+    .summary = "print the script with which a shell completes command lines",
+    .examples = "  eval \"$(millrace completion bash)\"          # in ~/.bashrc\n"
+                "  source <(millrace completion zsh)           # in ~/.zshrc, behind compinit\n"
+                "  millrace completion fish | source           # in config.fish\n",
+    ONE_WORD(completion_values, "bash|zsh|fish"),
+};
+
+const struct opt_program *const mr_programs[] = {&mr_program_dev,
+                                                 &mr_program_status,
+                                                 &mr_program_dataset_list,
+                                                 &mr_program_dataset_show,
+                                                 &mr_program_dataset_delete,
+                                                 &mr_program_job_list,
+                                                 &mr_program_job_show,
+                                                 &mr_program_job_why,
+                                                 &mr_program_job_delete,
+                                                 &mr_program_worker,
+                                                 &mr_program_worker_list,
+                                                 &mr_program_worker_show,
+                                                 &mr_program_worker_drain,
+                                                 &mr_program_dispatcher,
+                                                 &mr_program_dispatcher_list,
+                                                 &mr_program_state_get,
+                                                 &mr_program_state_tree,
+                                                 &mr_program_state_check,
+                                                 &mr_program_certs,
+                                                 &mr_program_token,
+                                                 &mr_program_completion,
+                                                 NULL};
 
 const struct opt_noun mr_nouns[] = {{"dataset", "list, show or delete the registered datasets"},
                                     {"job", "list, show or delete jobs, or say what bounds them"},

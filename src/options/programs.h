@@ -123,6 +123,10 @@ struct state_values {
 #include "options/state_check.def"
 };
 
+struct completion_values {
+    const char *words[1]; /* SHELL */
+};
+
 struct certs_values {
 #include "options/certs.def"
 };
@@ -144,7 +148,7 @@ extern const struct opt_program mr_program_dispatcher, mr_program_worker, mr_pro
     mr_program_job_list, mr_program_job_show, mr_program_job_why, mr_program_job_delete,
     mr_program_worker_list, mr_program_worker_show, mr_program_worker_drain,
     mr_program_dispatcher_list, mr_program_state_get, mr_program_state_tree, mr_program_state_check,
-    mr_program_certs, mr_program_token;
+    mr_program_certs, mr_program_token, mr_program_completion;
 
 /* All of them, in the order of `millrace help`; NULL ends them. */
 extern const struct opt_program *const mr_programs[];
