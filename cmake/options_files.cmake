@@ -1,7 +1,7 @@
 # cmake -DGENERATE=<options_generate> -DROOT=<source tree> [-DCHECK=ON] -P options_files.cmake: writes the files that come
 # from the options tables, or, with CHECK, fails where one of them is stale.
 set(files docs/run/options.md=markdown python/millrace/_options.py=python python/millrace/_version.py=version)
-foreach(program IN ITEMS dev status dataset job state certs token completion dispatcher worker)
+foreach(program IN ITEMS dev status doctor dataset job state certs token completion dispatcher worker)
   list(APPEND files "docs/man/millrace-${program}.1=man ${program}")
 endforeach()
 

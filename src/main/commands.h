@@ -1,9 +1,12 @@
 /* The subcommands. Each takes the values that its options gave, the structure of its table, and returns
- * MR_OK, or what it failed with and @err; main.c parses, and tells the failure. */
+ * MR_OK, what it failed with and @err, or COMMAND_WRONG; main.c parses, and tells the failure. */
 #pragma once
 
 #include <millrace/base.h>
 
+#define COMMAND_WRONG 7 /* it has said what is wrong: the exit status says so, too */
+
+int command_doctor(void *values, mr_error *err);
 int command_dispatcher(void *values, mr_error *err);
 int command_dispatcher_list(void *values, mr_error *err);
 int command_worker(void *values, mr_error *err);

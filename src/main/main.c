@@ -32,6 +32,7 @@ union values {
     struct certs_values certs;
     struct token_values token;
     struct completion_values completion;
+    struct doctor_values doctor;
 };
 
 /* Signals that come while the libraries below are set up, which takes longer than anything else in
@@ -77,6 +78,7 @@ static const struct command commands[] = {
     {PROGRAM(worker_drain)}, {SERVER(dispatcher)},      {PROGRAM(dispatcher_list)},
     {PROGRAM(state_get)},    {PROGRAM(state_tree)},     {PROGRAM(state_check)},
     {PROGRAM(certs)},        {PROGRAM(token)},          {PROGRAM(completion)},
+    {PROGRAM(doctor)},
 };
 
 static const struct command *command_of(const struct opt_program *program)
@@ -170,6 +172,9 @@ static int run_program(const struct command *c, int argc, char **argv)
 
     if (rc == OPT_RUN) {
         rc = c->run(&values, &err);
+        if (rc == COMMAND_WRONG) {
+            return rc;
+        }
     }
     return rc < 0 ? run_fail(c->program->name, opts, &err) : 0;
 }

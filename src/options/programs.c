@@ -78,6 +78,12 @@ static const struct opt state_options[] = {
 };
 #undef VALUES
 
+#define VALUES struct doctor_values
+static const struct opt doctor_options[] = {
+#include "options/doctor.def"
+};
+#undef VALUES
+
 #define VALUES struct certs_values
 static const struct opt certs_options[] = {
 #include "options/certs.def"
@@ -146,6 +152,15 @@ const struct opt_program mr_program_status = {
     .examples = "  millrace status\n"
                 "  millrace status --service a:5050,b:5050,c:5050 --json | jq .workers\n",
     OPTIONS(status_options),
+};
+
+const struct opt_program mr_program_doctor = {
+    .name = "doctor",
+    .summary = "what is wrong with a cluster, and what to do",
+    .examples =
+        "  millrace doctor                     # exit status 0: nothing is wrong, 7: something "
+        "is\n",
+    OPTIONS(doctor_options),
 };
 
 const struct opt_program mr_program_dataset_list = {
@@ -290,6 +305,7 @@ const struct opt_program mr_program_completion = {
 
 const struct opt_program *const mr_programs[] = {&mr_program_dev,
                                                  &mr_program_status,
+                                                 &mr_program_doctor,
                                                  &mr_program_dataset_list,
                                                  &mr_program_dataset_show,
                                                  &mr_program_dataset_delete,
@@ -318,7 +334,7 @@ const struct opt_noun mr_nouns[] = {{"dataset", "list, show or delete the regist
 
 const char mr_exit_statuses[] =
     "0 ok, 1 failed, 2 usage, 3 not found, 4 unreachable or no leader, 5 refused, 6 precondition, "
-    "124 timeout, 130 interrupted";
+    "7 something is wrong (doctor), 124 timeout, 130 interrupted";
 
 /* ---- for libraries: `lib` stands first in the values, so its rows have low offsets ---- */
 

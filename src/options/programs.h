@@ -127,6 +127,11 @@ struct completion_values {
     const char *words[1]; /* SHELL */
 };
 
+struct doctor_values {
+    struct mr_service_access access;
+#include "options/doctor.def"
+};
+
 struct certs_values {
 #include "options/certs.def"
 };
@@ -148,7 +153,7 @@ extern const struct opt_program mr_program_dispatcher, mr_program_worker, mr_pro
     mr_program_job_list, mr_program_job_show, mr_program_job_why, mr_program_job_delete,
     mr_program_worker_list, mr_program_worker_show, mr_program_worker_drain,
     mr_program_dispatcher_list, mr_program_state_get, mr_program_state_tree, mr_program_state_check,
-    mr_program_certs, mr_program_token, mr_program_completion;
+    mr_program_certs, mr_program_token, mr_program_completion, mr_program_doctor;
 
 /* All of them, in the order of `millrace help`; NULL ends them. */
 extern const struct opt_program *const mr_programs[];

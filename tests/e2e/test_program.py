@@ -441,6 +441,19 @@ def check_lists(service, said):
     assert lines("dataset", "show", dataset)[0] == "dataset " + dataset
 
 
+def test_a_doctor_says_what_is_wrong_and_what_to_do(make_cluster):
+    cluster = make_cluster(workers=0)
+    service = cluster.service.split("://")[1]
+    ill = run("doctor", "--service", service)
+    assert ill.returncode == 7
+    assert "wrong  workers: none takes on work. start one: millrace worker" in ill.stdout
+    found = json.loads(run("doctor", "--service", service, "--json").stdout)
+    assert {"about": "workers", "level": "wrong"}.items() <= found[-1].items()
+    cluster.start_worker()
+    wait_until(lambda: run("doctor", "--service", service).returncode == 0, "nothing is wrong")
+    assert run("doctor", "--service", "127.0.0.1:1", "--timeout", "300ms").returncode == 4
+
+
 def test_dev_is_a_whole_cluster_until_ctrl_c(tmp_path):
     with serving("dev", "--dispatchers=2", "--workers=2", TMPDIR=str(tmp_path)) as (process, said):
         service = "grpc://" + said["address"]

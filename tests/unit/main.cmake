@@ -4,6 +4,7 @@ add_test(NAME options_files COMMAND ${CMAKE_COMMAND} -DGENERATE=$<TARGET_FILE:op
 set_tests_properties(options_files PROPERTIES LABELS unit)
 add_dependencies(mr_tests options_generate)
 mr_test(view_test LABEL unit SOURCES ${MR_TEST_DIR}/view_test.c LIBRARIES mr_main)
+mr_test(findings_test LABEL unit SOURCES ${MR_TEST_DIR}/findings_test.c LIBRARIES mr_main)
 mr_test(pick_test LABEL unit SOURCES ${MR_TEST_DIR}/pick_test.c LIBRARIES mr_main)
 mr_test(run_test LABEL unit SOURCES ${MR_TEST_DIR}/run_test.c ${MR_TEST_DIR}/../support/heap.c LIBRARIES mr_main)
 mr_test(notify_test LABEL unit SOURCES ${MR_TEST_DIR}/notify_test.c LIBRARIES mr_main)
