@@ -9,7 +9,7 @@
 
 /* Holds any of them. */
 struct human {
-    char text[32];
+    char text[48];
 };
 
 /* "0s" to "59s", "3m20s", "25m", "5h10m", "3d": two units while the first is below 10. */
