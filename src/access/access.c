@@ -19,6 +19,7 @@ static int read_list(const char *path, struct mr_access_list **ret, mr_error *er
     int rc = mr_file_read(path, MR_ACCESS_BYTES_MAX, &text, err);
 
     rc = rc == MR_OK ? mr_access_parse(text, path, ret, err) : rc;
+    /* MR_EEXHAUSTED: no memory or no descriptor, for the moment. */
     if (rc < 0 && rc != MR_EEXHAUSTED) {
         err->code = rc = MR_EINVAL; /* An option is wrong, whatever the system calls it. */
     }
@@ -65,7 +66,11 @@ static void renew_locked(mr_access *a, int64_t now_ms)
     if (!mr_file_changed(&a->watch, a->path, now_ms)) {
         return;
     }
-    if (read_list(a->path, &list, &err) < 0) {
+    int rc = read_list(a->path, &list, &err);
+    if (rc == MR_EEXHAUSTED) {
+        mr_file_look_again(&a->watch);
+    }
+    if (rc < 0) {
         mr_log(MR_LOG_ERROR, "the access file is not renewed, who was let in before still is",
                "error", "%s", err.message, NULL);
         return;

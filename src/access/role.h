@@ -8,4 +8,3 @@ enum mr_role {
     MR_ROLE_ADMIN = 8,  /* delete, drain; and what WRITE may */
 };
 #define MR_ROLES_ALL 15u
-#define MR_ROLES_NONE 0u /* of a method: whoever gets a connection may call it */

@@ -5,7 +5,8 @@
 
 struct mr_rpc_files mr_access_files(const struct mr_service_access *access, const char *client_auth)
 {
-    struct mr_rpc_files files = {.tls = access->ca != NULL || access->cert != NULL,
+    struct mr_rpc_files files = {.tls = access->ca != NULL || access->cert != NULL ||
+                                        access->server_name != NULL,
                                  .ca = access->ca,
                                  .cert = access->cert,
                                  .key = access->key,

@@ -219,7 +219,7 @@ static void open_gate_locked(void)
 {
     struct mr_fair_piece *piece;
 
-    while ((piece = mr_fair_any(&cpu.fair, 0)) != NULL) {
+    while ((piece = mr_fair_any(&cpu.fair, mr_now_ns())) != NULL) {
         go_locked(piece);
     }
     atomic_store_explicit(&mr_cpu_gate, 0, memory_order_relaxed);
@@ -366,8 +366,13 @@ void mr_cpu_submit(struct mr_cpu_work *work, mr_cpu_share *share)
     }
 }
 
+/* Without the lock where it never waited: a process that only reads may fork at any moment, and its
+ * child would find the lock taken. */
 bool mr_cpu_withdraw(struct mr_cpu_work *work)
 {
+    if (work->piece.share == NULL) {
+        return false;
+    }
     MR_LOCK(&cpu.lock);
     if (!work->piece.waits) {
         return false;
@@ -378,8 +383,11 @@ bool mr_cpu_withdraw(struct mr_cpu_work *work)
 
 void mr_cpu_drop(struct mr_cpu_work *work)
 {
+    if (work->gate == 0) {
+        return;
+    }
     MR_LOCK(&cpu.lock);
-    if (work->gate != 0 && work->gate == gate_locked()) {
+    if (work->gate == gate_locked()) {
         mr_fair_stop(&cpu.fair, work->piece.share, work->piece.since_ns);
         let_go_locked();
     }

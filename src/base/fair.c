@@ -2,7 +2,7 @@
 
 #include "base/base.h"
 
-/* So many pieces at once, whoever is behind. */
+/* So many pieces for each core, of a job that is alone. */
 #define BEYOND_MAX 2
 
 void mr_fair_init(struct mr_fair *f, uint32_t cores)
@@ -20,9 +20,10 @@ void mr_fair_share_init(struct mr_fair_share *share, struct mr_fair_share *paren
 
 /* ---- virtual time ---- */
 
+/* Counted in units of 64 ns: at the least weight 64 cores fill it in three years. */
 static int64_t by_weight(const struct mr_fair_share *share, int64_t ns)
 {
-    return ns * MR_FAIR_WEIGHT_DEFAULT / share->weight;
+    return ns / 64 * MR_FAIR_WEIGHT_DEFAULT / share->weight;
 }
 
 /* With what it has not been charged for yet. */
@@ -161,15 +162,16 @@ static bool is_behind_all(const struct mr_fair *f, const struct mr_fair_share *j
 }
 
 /* What @job has in line may run though all cores are taken. A job that is alone in wanting something
- * has threads that wait for files without saying so. */
+ * has threads that wait for files without saying so: it gets more, up to a limit, which does not keep
+ * out who comes then. */
 static bool may_go_beyond(const struct mr_fair *f, const struct mr_fair_share *job, int64_t now_ns)
 {
-    if (f->root.running >= f->cores * BEYOND_MAX) {
-        return false;
+    if (f->njobs == 1) {
+        return f->root.running < f->cores * BEYOND_MAX;
     }
     bool is_patient = now_ns - TAILQ_FIRST(&job->line)->since_ns >= MR_FAIR_PATIENCE_NS;
 
-    return f->njobs == 1 || (is_patient && job->running == 0 && is_behind_all(f, job, now_ns));
+    return is_patient && job->running == 0 && is_behind_all(f, job, now_ns);
 }
 
 static struct mr_fair_piece *start(struct mr_fair *f, struct mr_fair_share *job, int64_t now_ns)

@@ -65,3 +65,8 @@ bool mr_file_changed(struct mr_file_watch *w, const char *path, int64_t now_ms)
     *w = seen;
     return changed;
 }
+
+void mr_file_look_again(struct mr_file_watch *w)
+{
+    w->size = -1; /* no version has that */
+}

@@ -27,6 +27,9 @@ struct mr_file_watch {
 /* How often a watch looks; in between it says that nothing changed. */
 #define MR_FILE_WATCH_MS 1000
 
+/* It could not be read just now: say so again. */
+void mr_file_look_again(struct mr_file_watch *w);
+
 /* Is @path another version than the last time that this said so? True once for each, so that one
  * that cannot be read is reported once; a file that is missing is a version. */
 bool mr_file_changed(struct mr_file_watch *w, const char *path, int64_t now_ms);

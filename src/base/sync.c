@@ -88,3 +88,9 @@ int mr_thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), vo
     (void)pthread_setname_np(*thread, name);
     return MR_OK;
 }
+
+void mr_thread_join(pthread_t thread)
+{
+    mr_cpu_rest();
+    (void)pthread_join(thread, NULL);
+}

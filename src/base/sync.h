@@ -24,6 +24,10 @@ bool mr_cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t timeout_ms);
 int mr_thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg,
                     mr_error *err);
 
+/* As pthread_join(); who waits gives up its core, which the other thread may need to come to its end.
+ */
+void mr_thread_join(pthread_t thread);
+
 static inline void mr_unlock_scope(pthread_mutex_t **m)
 {
     mr_mutex_unlock(*m);

@@ -73,7 +73,8 @@ int mr_client_credentials_get(struct mr_client_credentials *ret, mr_error *err)
     }
     mr_mutex_unlock(&told.lock);
     MR_TRY(rc);
-    c->files = (struct mr_rpc_files){.tls = c->texts[CA] != NULL || c->texts[CERT] != NULL,
+    c->files = (struct mr_rpc_files){.tls = c->texts[CA] != NULL || c->texts[CERT] != NULL ||
+                                            c->texts[SERVER_NAME] != NULL,
                                      .ca = c->texts[CA],
                                      .cert = c->texts[CERT],
                                      .key = c->texts[KEY],

@@ -15,6 +15,9 @@
 #define LARGE_MS_PER_MIB 250
 #define LATE_MAX 5u
 
+/* So long somebody who was let in before tries again. */
+#define UNKNOWN_MS_MAX 15000
+
 /* One call of a caller, and its attempt in flight. */
 struct mr_pending {
     mr_control *control;
@@ -176,11 +179,17 @@ static int64_t patience_ms(const mr_control *c, const struct mr_pending *p,
 }
 
 /* What no other member would help with: a fork, a mistake of ours, or that we are not let in. Who was
- * let in before tries again, since a token may be on its way to the dispatchers. */
-static bool is_definite(const mr_control *c, int rc)
+ * let in before tries for a while, since a new token may be on its way to the dispatchers. */
+static bool is_definite(mr_control *c, int rc)
 {
-    return rc == MR_EPRECOND || rc == MR_EINTERNAL || rc == MR_EPERM ||
-           (rc == MR_EUNAUTH && !c->answered);
+    int64_t now = mr_now_ms();
+
+    if (rc != MR_EUNAUTH) {
+        c->unknown_ms = rc == MR_OK ? 0 : c->unknown_ms;
+        return rc == MR_EPRECOND || rc == MR_EINTERNAL || rc == MR_EPERM;
+    }
+    c->unknown_ms = c->unknown_ms != 0 ? c->unknown_ms : now;
+    return !c->answered || now >= c->unknown_ms + UNKNOWN_MS_MAX;
 }
 
 /* One round trip; *@verdict says what it means. MR_OK with *@reply only for MR_VERDICT_OK. */

@@ -47,6 +47,7 @@ struct mr_control {
     uint64_t signature;     /* of it, by its leader: for the next ones */
     struct mr_identity who; /* whose calls these are */
     bool answered;          /* some dispatcher has, ever */
+    int64_t unknown_ms;     /* since when none knows who we are; 0: they do */
     char trouble[160];      /* of the last attempt of a call; "": none */
     bool announced;
     int64_t discover_ms; /* not before: the next discovery */

@@ -135,7 +135,7 @@ void mr_driver_stop(struct mr_driver *d)
     move_to(d, STOPPING);
     interrupt(d);
     for (uint32_t i = 0; i < d->nthreads; i++) {
-        (void)pthread_join(d->threads[i], NULL);
+        mr_thread_join(d->threads[i]);
     }
     d->nthreads = 0;
 }

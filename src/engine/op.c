@@ -174,6 +174,8 @@ int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret
     mr_cpu_yield();
     int rc = pull_seen(it, pull, ret, err);
 
+    mr_cpu_yield(); /* It may have given the core up, to read a file. */
+
     if (rc == MR_OK) {
         MR_ASSERT(mr_block_rows(*ret) > 0);
         MR_ASSERT(mr_block_rows(*ret) <= pull->rows);

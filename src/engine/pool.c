@@ -42,11 +42,12 @@ static void wait_for_work_locked(void)
         pool.waiting--;
         return;
     }
+    pool.looks = false; /* before it looks: what is submitted meanwhile says so again */
     mr_mutex_unlock(&pool.lock);
     mr_cpu_look();
     bool waits = mr_cpu_is_short();
     mr_mutex_lock(&pool.lock);
-    pool.looks = waits;
+    pool.looks = pool.looks || waits;
     pool.waiting--;
 }
 
@@ -82,7 +83,7 @@ static void stop_threads(void)
     (void)pthread_cond_broadcast(&pool.work);
     mr_mutex_unlock(&pool.lock);
     for (uint32_t i = 0; i < pool.nthreads; i++) {
-        (void)pthread_join(pool.threads[i], NULL);
+        mr_thread_join(pool.threads[i]);
     }
     pool.nthreads = 0;
     pool.stop = false;

@@ -208,13 +208,15 @@ static int add_token(struct certs *c, enum file file, const char *name, const ch
     return json_array_append_new(identities, identity) == 0 ? MR_OK : mr_error_nomem(err);
 }
 
-static int add_servers(struct certs *c, json_t *identities, mr_error *err)
+/* @name has @role by the certificate of all servers of @kind. */
+static int add_server(struct certs *c, const char *name, const char *role, const char *kind,
+                      json_t *identities, mr_error *err)
 {
-    MR_AUTO(mr_free) char *id = mr_asprintf("spiffe://%s/millrace/worker", c->trust_domain);
+    MR_AUTO(mr_free) char *id = mr_asprintf("spiffe://%s/millrace/%s", c->trust_domain, kind);
     json_t *identity = NULL;
 
     MR_CHECK_ALLOC(id, err);
-    MR_TRY(access_identity_of_certificate("workers", "worker", id, &identity, err));
+    MR_TRY(access_identity_of_certificate(name, role, id, &identity, err));
     return json_array_append_new(identities, identity) == 0 ? MR_OK : mr_error_nomem(err);
 }
 
@@ -227,7 +229,9 @@ static int make_access(struct certs *c, mr_error *err)
     MR_CHECK_ALLOC(identities, err);
     MR_TRY(add_token(c, TEAM_TOKEN, "team", "read,write", identities, err));
     MR_TRY(add_token(c, ADMIN_TOKEN, "admin", "read,write,admin", identities, err));
-    MR_TRY(add_servers(c, identities, err));
+    MR_TRY(add_server(c, "workers", "worker", "worker", identities, err));
+    /* A standby follows the leader, which takes some role. */
+    MR_TRY(add_server(c, "dispatchers", "read", "dispatcher", identities, err));
     doc = json_pack("{sO}", "identities", identities);
     json = doc != NULL ? json_dumps(doc, JSON_INDENT(2)) : NULL;
     MR_CHECK_ALLOC(json, err);

@@ -60,8 +60,12 @@ void mr_rpc_token_bearer(struct mr_rpc_token *t,
     mr_error err;
 
     MR_LOCK(&t->lock);
-    if (mr_file_changed(&t->watch, t->path, mr_now_ms()) &&
-        read_token(t->path, t->text, &err) < 0) {
+    int rc = mr_file_changed(&t->watch, t->path, mr_now_ms()) ? read_token(t->path, t->text, &err)
+                                                              : MR_OK;
+    if (rc == MR_EEXHAUSTED) {
+        mr_file_look_again(&t->watch); /* no memory or no descriptor, for the moment */
+    }
+    if (rc < 0) {
         mr_log(MR_LOG_WARN, "the token is not renewed", "error", "%s", err.message, NULL);
     }
     (void)snprintf(out, sizeof MR_RPC_BEARER - 1 + MR_RPC_TOKEN_SIZE, MR_RPC_BEARER "%s", t->text);

@@ -210,6 +210,8 @@ static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_str
     uint32_t attempt = c->first->open->attempt;
 
     *replaced = NULL;
+    MR_TRY(mr_link_check_ticket(c->worker->link, t->a->iteration_id, c->first->open->client,
+                                &c->first->open->ticket, err));
     if (attempt != t->a->attempt) {
         return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
                                    "moved: task %s is at attempt %u, not %u", t->id, t->a->attempt,
@@ -220,8 +222,6 @@ static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_str
                             "task %s makes a production: its readers have tasks of their own",
                             t->id);
     }
-    MR_TRY(mr_link_check_ticket(c->worker->link, t->a->iteration_id, c->first->open->client,
-                                &c->first->open->ticket, err));
     MR_LOCK(&t->lock);
     return t->kind->streams->attach_locked(c, t, replaced, err);
 }

@@ -350,7 +350,7 @@ static int run_engine(struct mr_worker_task *t, const struct mr_sink *sink, mr_e
     } else {
         mr_split_feed_cancel(t->feed);
     }
-    (void)pthread_join(asker, NULL);
+    mr_thread_join(asker);
     return rc;
 }
 

@@ -1,4 +1,5 @@
 /* Who calls: tokens that channels show, and the guard that a server asks, over both transports. */
+#include "rpc/port.h"
 #include "tests/support/port.h"
 #include "tests/support/rpc.h"
 #include "tests/support/unary.h"
@@ -161,6 +162,37 @@ static void another_token_is_refused(void **state)
     assert_int_equal(g->handled, 0);
 }
 
+/* What is shown and is no token is not as if nothing was shown, and two are nobody's. Metadata is
+ * gRPC's alone. */
+static void what_is_shown_and_is_no_token_is_nobodys(void **state)
+{
+    struct guarded *g = *state;
+    const char *two[] = {"authorization", "Bearer " GOOD, NULL};
+    const char *none[] = {"authorization", "Basic " GOOD, NULL};
+    void *reply = NULL;
+    size_t n = 0;
+    mr_error err;
+
+    if (strcmp(mr_rpc_transport, "grpc") != 0) {
+        skip();
+    }
+    connect_with(g, GOOD, true);
+    assert_int_equal(
+        mr_rpc_unary_wait(g->ch, "/t/Who", "x", 1, two, LONG_MS, true, &reply, &n, &err),
+        MR_EUNAUTH);
+    assert_string_equal(err.message, "who is ''?");
+    mr_rpc_channel_free(g->ch);
+    mr_rpc_credentials_free(g->credentials);
+    connect_with(g, GOOD, false);
+    assert_int_equal(
+        mr_rpc_unary_wait(g->ch, "/t/Who", "x", 1, none, LONG_MS, true, &reply, &n, &err),
+        MR_EUNAUTH);
+    assert_string_equal(err.message, "who is ''?");
+    assert_int_equal(
+        mr_rpc_unary_wait(g->ch, "/t/Who", "x", 1, two, LONG_MS, true, &reply, &n, &err), MR_OK);
+    mr_free(reply);
+}
+
 static void a_method_may_be_for_others(void **state)
 {
     struct guarded *g = *state;
@@ -262,9 +294,13 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(a_token_is_shown_and_named),         TEST(nobody_gets_in_without),
-        TEST(another_token_is_refused),           TEST(a_method_may_be_for_others),
-        TEST(a_token_that_changes_is_read_again), TEST(streams_are_asked_too),
+        TEST(a_token_is_shown_and_named),
+        TEST(nobody_gets_in_without),
+        TEST(another_token_is_refused),
+        TEST(a_method_may_be_for_others),
+        TEST(what_is_shown_and_is_no_token_is_nobodys),
+        TEST(a_token_that_changes_is_read_again),
+        TEST(streams_are_asked_too),
         TEST(what_is_no_token_is_an_error),
     };
 

@@ -120,7 +120,8 @@ def test_the_access_file_knows_tokens_and_workers(tmp_path):
         assert len(bytes.fromhex(token)) == 32
         assert identities.pop(name) == {"roles": roles, "token_sha256": hashed}
     assert identities == {
-        "workers": {"roles": ["worker"], "spiffe": "spiffe://example.org/millrace/worker"}
+        "workers": {"roles": ["worker"], "spiffe": "spiffe://example.org/millrace/worker"},
+        "dispatchers": {"roles": ["read"], "spiffe": "spiffe://example.org/millrace/dispatcher"},
     }
 
 

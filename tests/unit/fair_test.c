@@ -311,6 +311,26 @@ static void who_waits_for_something_unknown_holds_nobody_up(void **state)
     assert_int_equal(m.most, 3);
 }
 
+/* Nor do many that do, of a job that was alone until then. */
+static void a_job_that_was_alone_keeps_nobody_out(void **state)
+{
+    struct mr_fair_share owner, stuck, other;
+    struct model m;
+
+    model_init(&m, 2);
+    add_owner(&m, &owner, 100);
+    struct thread *t = add_job(&m, &stuck, &owner, 100, 8);
+    for (uint32_t i = 0; i < 8; i++) {
+        t[i].stuck = true;
+        t[i].piece_ns = 100 * SECOND;
+    }
+    t = add_job(&m, &other, &owner, 100, 1);
+    t[0].begins_ns = 10 * MS;
+    run(&m, SECOND);
+    assert_true(take_had(&m, &other) > SECOND * 8 / 10);
+    assert_int_equal(m.most, 5);
+}
+
 static void who_withdraws_is_not_in_line(void **state)
 {
     struct mr_fair_share owner, a, b;
@@ -348,6 +368,7 @@ int main(void)
         cmocka_unit_test(parts_go_by_weight),
         cmocka_unit_test(many_jobs_of_an_owner_get_no_more_than_one_of_another),
         cmocka_unit_test(who_waits_for_something_unknown_holds_nobody_up),
+        cmocka_unit_test(a_job_that_was_alone_keeps_nobody_out),
         cmocka_unit_test(who_withdraws_is_not_in_line),
     };
 

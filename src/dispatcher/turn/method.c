@@ -33,8 +33,8 @@ const struct mr_method mr_methods[] = {
     METHOD(DRAIN_WORKER, DRAIN_WORKER, MR_ROLE_ADMIN, .writes = true),
     METHOD(STATUS, STATUS, MR_ROLE_READ, .contact = true),
     /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with
-     * a header will do. It tells whether this process lives, as a connection does: it is anybody's. */
-    METHOD(FOLLOW, STATUS, MR_ROLES_NONE, .follow = true),
+     * a header will do. It costs the leader something: a dispatcher is somebody in the access file, whatever its role. */
+    METHOD(FOLLOW, STATUS, MR_ROLES_ALL, .follow = true),
 };
 
 _Static_assert(sizeof mr_methods / sizeof mr_methods[0] == MR_METHODS_DISPATCHER,

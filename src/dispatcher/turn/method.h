@@ -18,8 +18,7 @@ struct mr_dstream;
 struct mr_method {
     const char *path;
     enum mr_command_kind command;
-    /* enum mr_role: who has one of these may call it; MR_ROLES_NONE: anybody */
-    unsigned roles;
+    unsigned roles; /* enum mr_role: who has one of these may call it */
     const ProtobufCMessageDescriptor *request;
     const ProtobufCMessageDescriptor *reply; /* of a stream: its messages */
     bool stream;

@@ -59,7 +59,8 @@ static bool post_slot(struct slot *slot)
     return rc == GRPC_CALL_OK;
 }
 
-/* The token that the call of @slot shows; false: none. Two headers would be two callers. */
+/* The token that the call of @slot shows; false: none. What is shown and is no token, or two of them,
+ * is a token that nobody has. */
 static bool find_token(const struct slot *slot, char out[MR_RPC_TOKEN_SIZE])
 {
     bool found = false;
@@ -72,7 +73,8 @@ static bool find_token(const struct slot *slot, char out[MR_RPC_TOKEN_SIZE])
         }
         if (found || !mr_rpc_token_parse(GRPC_SLICE_START_PTR(pair->value),
                                          GRPC_SLICE_LENGTH(pair->value), out)) {
-            return false;
+            out[0] = '\0';
+            return true;
         }
         found = true;
     }
