@@ -262,7 +262,7 @@ static void close_engine(struct mr_worker_task *t)
 {
     mr_mutex_lock(&t->lock);
     mr_engine_iter *engine = MR_TAKE(t->engine);
-    mr_engine_times(engine, &t->times.engine);
+    mr_engine_times(engine, &t->times.sum.engine);
     mr_mutex_unlock(&t->lock);
     mr_engine_close(engine);
 }

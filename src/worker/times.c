@@ -18,9 +18,9 @@ void mr_worker_task_is_at(struct mr_worker_task *t, enum mr_worker_task_at at)
 
 static void look_locked(struct mr_worker_task *t, int64_t now_ns)
 {
-    struct mr_worker_task_times *times = &t->times;
+    struct mr_worker_times_sum *times = &t->times.sum;
     uint64_t ns = times->looked_ns != 0 ? (uint64_t)(now_ns - times->looked_ns) : 0;
-    int at = atomic_load_explicit(&times->at, memory_order_relaxed);
+    int at = atomic_load_explicit(&t->times.at, memory_order_relaxed);
 
     times->looked_ns = now_ns;
     if (at != MR_AT_PIPELINE || t->engine == NULL || !mr_engine_look(t->engine, ns)) {
@@ -80,13 +80,13 @@ void mr_times_stop(struct mr_worker *w)
 
 /* ---- saying ---- */
 
-static struct mr_worker_task_times copy(struct mr_worker_task *t)
+static struct mr_worker_times_sum copy(struct mr_worker_task *t)
 {
     MR_LOCK(&t->lock);
     if (t->engine != NULL) {
-        mr_engine_times(t->engine, &t->times.engine);
+        mr_engine_times(t->engine, &t->times.sum.engine);
     }
-    return t->times;
+    return t->times.sum;
 }
 
 static const struct mr_engine_operator_time *find_storage(const struct mr_engine_times *times)
@@ -104,7 +104,7 @@ static const struct mr_engine_operator_time *find_storage(const struct mr_engine
 }
 
 /* Looked up when the directory is another one. */
-static void name_file_system(struct mr_worker_task *t, struct mr_worker_task_times *times)
+static void name_file_system(struct mr_worker_task *t, struct mr_worker_times_sum *times)
 {
     const struct mr_engine_operator_time *most = find_storage(&times->engine);
     char directory[MR_ENGINE_TIMES_PATH];
@@ -123,8 +123,8 @@ static void name_file_system(struct mr_worker_task *t, struct mr_worker_task_tim
     memcpy(times->directory, directory, sizeof directory);
     mr_file_system_find("/proc/self/mounts", directory, times->file_system);
     MR_LOCK(&t->lock);
-    memcpy(t->times.directory, directory, sizeof directory);
-    memcpy(t->times.file_system, times->file_system, sizeof times->file_system);
+    memcpy(t->times.sum.directory, directory, sizeof directory);
+    memcpy(t->times.sum.file_system, times->file_system, sizeof times->file_system);
 }
 
 static void fill(struct mr_times_report *r)

@@ -27,16 +27,20 @@ enum mr_worker_task_at {
 
 #define MR_FILE_SYSTEM_BYTES 96
 
-/* Of a task, and in it. */
-struct mr_worker_task_times {
-    _Atomic int at; /* enum mr_worker_task_at */
-    /* task->lock: */
+/* What the looks at a task have added up. */
+struct mr_worker_times_sum {
     int64_t looked_ns;
     uint64_t ns[MR_AT_COUNT];      /* PIPELINE: of it, outside of the engine */
     struct mr_engine_times engine; /* as of the last report, or the end */
     /* where a file was that it waited for, and the file system: "nfs4 at /data" */
     char directory[MR_ENGINE_TIMES_PATH];
     char file_system[MR_FILE_SYSTEM_BYTES];
+};
+
+/* Of a task, and in it. */
+struct mr_worker_task_times {
+    _Atomic int at;                 /* enum mr_worker_task_at */
+    struct mr_worker_times_sum sum; /* task->lock */
 };
 
 /* @t is at @at from now on. No lock is needed. */
@@ -47,7 +51,7 @@ struct mr_times_report {
     Millrace__TaskTimes base;
     Millrace__OperatorTimes operators[MR_ENGINE_TIMES];
     Millrace__OperatorTimes *pointers[MR_ENGINE_TIMES];
-    struct mr_worker_task_times of;
+    struct mr_worker_times_sum of;
 };
 
 /* *@ret: the caller's, with mr_free(); NULL: it has not begun. No lock is held. */
